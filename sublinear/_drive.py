@@ -218,6 +218,10 @@ class _Bounds:
             self.primal, self.error, self.best = primal, error, model
         self.dual = self._bound(max(self.dual, dual), self.dual, dual)
 
+    def forget_dual(self):
+        """Take no dual value from before for a bound: there was more rounding in it."""
+        self.dual = -math.inf
+
     def _bound(self, *duals):
         """Return the first dual value that the primal value does not contradict, or -inf."""
         slack = CONTRADICTION * abs(self.primal)
@@ -408,7 +412,10 @@ class _Run:
         objective = self.solver.objective
         model, primal, dual = self.solver.certify(self.rounded)
         was_exact, self.is_exact = self.is_exact, objective.is_exact
-        is_wanted = not self.solver.keeps_best or (self.is_exact and not was_exact)
+        is_refined = self.is_exact and not was_exact
+        if is_refined:
+            self.bounds.forget_dual()
+        is_wanted = is_refined or not self.solver.keeps_best
         self.bounds.note(model, float(primal), float(dual), objective.model_error, is_wanted)
 
     def row(self):

@@ -531,6 +531,25 @@ def test_a_bound_that_a_later_model_contradicts_is_given_up():
     assert result.gap == math.inf
 
 
+def test_bounds_from_before_rounding_is_refined_are_given_up():
+    class Refining(FakeSolver):
+        certificate_growth = 1.0
+        most_unresolved = 1
+
+        def certify(self, rounded):
+            model, primal, _ = super().certify(rounded)
+            return model, primal, 1.5 if self.objective.is_exact else 1.9
+
+        def refine(self):
+            self.objective.is_exact, self.objective.rounding = True, 0.0
+            return True
+
+    solver = Refining(primals=[2.0, 2.0, 2.0])
+    solver.objective.is_exact, solver.objective.rounding = False, 1.0
+    _, result = run(solver, Limits(tol=1e-6, max_iter=3))
+    assert [row.dual for row in result.trace] == [1.9, 1.5, 1.5]
+
+
 def test_the_dual_value_of_zeros_is_a_bound_too():
     class Low(FakeSolver):
         def certify(self, rounded):

@@ -437,6 +437,52 @@ def test_errors_cover_what_rounding_does(halves, waves, name_and_kernel, C, free
         assert (np.abs(computed - exact) <= 0.6 * errors + 1e-13 * np.abs(exact)).all()
 
 
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+@pytest.mark.parametrize("name_and_kernel", REGRESSIONS + CLASSIFICATIONS)
+def test_errors_of_equal_rows_add_up(halves, waves, name_and_kernel, shift):
+    name, kernel = name_and_kernel
+    X, y = waves if name_and_kernel in REGRESSIONS else halves
+    X, y = np.repeat(X[:4], 500, axis=0), np.repeat(y[:4], 500)
+    K = exact_values(kernel, Matrix(X), Matrix(X)) + shift
+    objective = KernelObjective(
+        kernel_rows(kernel, X), y, REGISTRY[name].loss(), np.full(2000, 1.0), shift=shift
+    )
+    solver = KernelSDCA(objective, RandomBits(np.random.SeedSequence(0)))
+    for _ in range(10):
+        while not solver.advance(2**60):
+            pass
+        v, margins = solver.coefficients, solver.margins
+        computed = np.array(objective.values(v, margins, 0.0))
+        exact = np.array(objective.values(v, K @ v, 0.0))
+        errors = np.array(objective.errors(v, margins, 0.0))
+        assert (np.abs(computed - exact) <= 0.6 * errors + 1e-13 * np.abs(exact)).all()
+
+
+@pytest.mark.parametrize(
+    ("power", "n_distinct", "C", "kernel"),
+    [
+        (1, 2, 100.0, {"metric": "rbf", "gamma": 1e-4}),
+        (2, 5, 1e4, {"metric": "poly", "gamma": 3.3e-5, "degree": 3, "coef0": 1.0}),
+    ],
+)
+def test_certificates_hold_where_rows_repeat(power, n_distinct, C, kernel):
+    """The same problem with weights in place of equal rows says what the optimum is."""
+    X, y = np.eye(n_distinct), np.where(np.arange(n_distinct) == 0, 1.0, -1.0)
+    numbers = np.random.default_rng(0).integers(n_distinct, size=6000)
+    counts = np.bincount(numbers)
+    options = {"kernel": kernel["metric"], **kernel, "C": C, "random_state": 0}
+    del options["metric"]
+    loss = ("hinge", "squared_hinge")[power - 1]
+    model = KernelSDCAClassifier(loss, **options).fit(X[numbers], y[numbers])
+    merged = KernelSDCAClassifier(loss, tol=1e-8, **options).fit(X, y, sample_weight=counts)
+    assert model.result_.status == merged.result_.status == "converged"
+    assert model.result_.dual <= merged.result_.primal
+    v = np.bincount(numbers[model.support_], model.dual_coef_[0], minlength=n_distinct)
+    K, b = pairwise_kernels(X, **kernel), model.intercept_[0]
+    value = (v @ K @ v + b**2) / 2 + C * counts @ hinge(y, K @ v + b) ** power
+    assert value - merged.result_.dual <= (model.tol + 2e-8) * value
+
+
 # ---------------------------------------------------------------- no positive definite kernel
 
 

@@ -1,5 +1,7 @@
 """Kernel values and products: every source of rows against scikit-learn's pairwise kernels."""
 
+import signal
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +9,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernel_choice import kernel_rows, spread_out
+from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
     KERNELS,
@@ -17,9 +21,12 @@ from sublinear._core.kernels import (
     centred_size,
     root_mean_square,
 )
+from sublinear._core.losses import Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows
 from sublinear._core.panels import use_lanes
+from sublinear._core.random import RandomBits
+from sublinear._solvers.kernel_sdca import KernelSDCA
 
 PARAMETERS = {
     "rbf": [{"gamma": 0.1}, {"gamma": 3.0}],
@@ -96,6 +103,19 @@ def test_lists_by_feature_give_the_values_of_panels(name, parameters):
     )
 
 
+@pytest.mark.parametrize("kind", ["dense", "panels", "lists"])
+def test_values_are_scaled_before_they_are_rounded(kind):
+    """gamma makes up for a scale of X that float32 does not reach."""
+    blocks = []
+    for exponent in (0, -240):
+        X = np.ldexp(examples(70, 30), exponent)
+        kernel = RBF(np.ldexp(0.5, -2 * exponent))
+        matrix = Matrix(X if kind == "dense" else sparse.csr_array(X))
+        rows = (PostingRows if kind == "lists" else PanelRows)(kernel, matrix, matrix)
+        blocks.append(rows.block(np.arange(70)))
+    np.testing.assert_array_equal(*blocks)
+
+
 def test_wide_sparse_data_takes_the_road_of_lists():
     random = np.random.default_rng(0)
     X = sparse.random_array((50, 1_000_000), density=2e-5, rng=random, format="csr")
@@ -142,6 +162,33 @@ def test_blocks_are_symmetric_products_right_and_threads_change_nothing(source, 
         rows.add_product(chosen, changes, total, threads)
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_allclose(sums[0], margins + changes.astype(float) @ truth[chosen], atol=2e-5)
+
+
+@pytest.mark.parametrize("source", [*sources(examples(5, 3)), "exact", "dense"])
+def test_equal_rows_are_known(source):
+    distinct = examples(40, 30)
+    numbers = np.random.default_rng(0).integers(40, size=100)
+    for chosen, repeat in ((numbers, True), (np.arange(40), False)):
+        X = distinct[chosen]
+        if source in ("exact", "dense"):
+            rows = kernel_rows(RBF(0.7), X)
+            rows = ExactRows(rows) if source == "exact" else rows
+        else:
+            rows = sources(X)[source]
+        assert (rows.groups is not None) == repeat
+        if repeat:
+            equal = np.equal.outer(numbers, numbers)
+            np.testing.assert_array_equal(np.equal.outer(rows.groups, rows.groups), equal)
+
+
+def test_rows_are_equal_where_kernel_values_cannot_tell_them():
+    X = np.array([[0.0, 1.0, 2.0], [-0.0, 1.0, 2.0], [0.0, 1.0, 2.0 + 1e-12], [1.0, 0.0, 2.0]])
+    zeros = sparse.csr_array(([0.0, 1.0, 1.0], [0, 1, 1], [0, 2, 3, 3]), shape=(3, 2))
+    for rows, expected in ((X, [True, True, True, False]), (zeros, [True, True, False])):
+        groups = equal_rows(Matrix(rows))
+        np.testing.assert_array_equal(groups == groups[0], expected)
+    assert equal_rows(Matrix(np.eye(3))) is None
+    assert equal_rows(Matrix(1e-60 * np.eye(3)), 1e60) is None
 
 
 GROUPS = np.array([70, 70, 71, 150]), np.array([[3, 0], [1, 2], [0, 1], [2, 0]])
@@ -225,6 +272,43 @@ def test_long_products_are_taken_in_parts():
     margins = np.ones((2, len(right)))
     rows.add_long_product(np.arange(1100), changes, margins)
     np.testing.assert_allclose(margins, 1 + np.outer(changes @ left, right), rtol=1e-5)
+
+
+@contextmanager
+def alarm_after(seconds):
+    """Raise KeyboardInterrupt once this process has computed for so long."""
+    before = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of signals here")
+@pytest.mark.parametrize("kind", ["panels", "lists"])
+def test_an_interrupt_within_a_product_changes_nothing(kind):
+    """It need not wait for the end, where the margins change."""
+    X = examples(3000, 500, density=1.0 if kind == "panels" else 0.2)
+    matrix = Matrix(X if kind == "panels" else sparse.csr_array(X))
+    rows = (PanelRows if kind == "panels" else PostingRows)(RBF(1.0), matrix, matrix)
+    order, margins = np.arange(3000), np.zeros((1, 3000))
+    with alarm_after(1e-3), pytest.raises(KeyboardInterrupt):
+        rows.add_product(order, np.ones((1, 3000)), margins)
+    assert not margins.any()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of signals here")
+def test_an_interrupt_within_a_block_is_heard_before_the_ascent():
+    X = examples(4000, 1000, density=1.0)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    objective = KernelObjective(kernel_rows(RBF(1.0), X), y, Hinge(), np.ones(4000))
+    bits = RandomBits(np.random.SeedSequence(0))
+    solver = KernelSDCA(objective, bits, block_size=4000)
+    with alarm_after(0.06), pytest.raises(KeyboardInterrupt):
+        solver.advance(2**60)
+    assert solver.accesses == solver.n_steps == 0
 
 
 def test_a_function_may_answer_with_truth_values():

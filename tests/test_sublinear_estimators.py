@@ -347,6 +347,12 @@ def test_a_ball_without_a_proved_radius_does_not_judge(kernel):
             judge(X)
 
 
+def test_a_ball_around_one_tiny_row_has_it_inside():
+    X = np.array([[1e-73, 2e-73]])  # the default gamma makes up for what float32 cannot hold
+    ball = MinimumEnclosingBall(0.05, kernel="rbf", random_state=0).fit(X)
+    assert ball.predict(X) == [1]
+
+
 @pytest.mark.parametrize("scale", (1e-30, 1e-22, 1e19, 1e36))
 def test_balls_of_float32_whose_squares_leave_its_range(scale):
     X = np.random.default_rng(0).normal(size=(60, 5))

@@ -13,7 +13,8 @@ sublinear._core.free_intercept.
 
 Kernel values are float32: margins are (K + E) v for a K that nobody has computed. Certificates are
 for K all the same, as far as the entries of E are independent of each other and of v, with
-deviations e sqrt(K_ii K_jj), e measured by the rows. With |v|_K^2 = sum_j K_jj v_j^2 the margin of
+deviations e sqrt(K_ii K_jj), e measured by the rows. Equal rows, which have the same errors, count
+as one with the sum of their v. With |v|_K^2 = sum_j K_jj v_j^2 the margin of
 i is then off by e sqrt(K_ii) |v|_K, and q'E v is e sqrt(2) |q|_K |v|_K. SAFE times what that does
 to D is taken off D; what it does to P is `model_error`, which is taken off the best D as long as
 that model is the best one. Products add errors of their own, of the rows' unit of rounding times
@@ -320,8 +321,8 @@ cdef class KernelObjective(BaseObjective):
         coefficients, margins, intercept
             As for `values`.
         moved : float, default=0.0
-            sum of K_jj times the squares of all changes that products took, if it is more than that
-            of the coefficients.
+            The sum of `square_of` all changes that products took, if it is more than that of the
+            coefficients.
 
         Returns
         -------
@@ -333,14 +334,17 @@ cdef class KernelObjective(BaseObjective):
         cdef double growth = 0, slopes = 0, raised = 0, lowered = 0
         cdef double e, z, y, scale, above, below, slope_above, slope_below, half
         cdef double typical, together, value
+        cdef double[:, ::1] ends = np.empty((2, self.n_rows))    # of what slopes may be
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_rows):
                 square += sizes[i] * coefficients[i] * coefficients[i]
                 own += coefficients[i] * coefficients[i]
                 total += coefficients[i]
-            moved = max(moved, square)
-            deviation = sqrt(error * error * square + unit * unit * moved)
+        square = self._added_up(sizes, coefficients, square)
+        own = self._added_up(np.ones(self.n_rows), coefficients, own)
+        moved = max(moved, square)
+        deviation = sqrt(error * error * square + unit * unit * moved)
         together = self.offset_error(own, moved)
         with nogil:
             for i in range(self.n_rows):
@@ -357,6 +361,8 @@ cdef class KernelObjective(BaseObjective):
                 slope_above = half + weighted_slope(self.loss, scale, z + FAR * e, y)
                 slope_below = half + weighted_slope(self.loss, scale, z - FAR * e, y)
                 slopes += sizes[i] * max(slope_above * slope_above, slope_below * slope_below)
+                ends[0, i], ends[1, i] = slope_above, slope_below
+        slopes = self._added_up(sizes, ends[0], self._added_up(sizes, ends[1], slopes))
         typical = sqrt(2 * error * error * square + unit * unit * moved)
         growth = max(0.0, growth) + max(0.0, raised, lowered)
         together *= fabs(total)    # what they do to v' K v
@@ -364,13 +370,32 @@ cdef class KernelObjective(BaseObjective):
             growth + SAFE * typical * sqrt(slopes) + together,
             SAFE * typical * sqrt(square) / 2 + together)
 
+    def square_of(self, changes, rows):
+        """Return sum K_ii v_i^2 of the changes v of some rows, or that of sums of v if it is more.
+
+        Sums of those of equal rows: they have the same errors.
+        """
+        sizes = self.squared_sizes()[rows]
+        return self._added_up(sizes, changes, np.sum(sizes * changes**2), rows)
+
+    def _added_up(self, sizes, values, double square, rows=slice(None)):
+        """Return `square`, sum K_ii v_i^2, or that of sums of v over equal rows if it is more.
+
+        Errors of coefficients that cancel are not quite the same.
+        """
+        if self.rows.groups is None:
+            return square
+        groups = self.rows.groups[rows]
+        sums = np.bincount(groups, values)
+        return max(square, np.sum(np.multiply(sizes, values) * sums[groups]))
+
     def offset_error(self, double own, double moved):
         """Return how far rounding of what centring took off may move all margins together.
 
         Parameters
         ----------
         own : float
-            The sum of the squared coefficients.
+            The sum of the squared coefficients, those of equal rows added up.
         moved : float
             As for `errors`.
         """

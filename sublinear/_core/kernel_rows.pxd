@@ -9,6 +9,7 @@ cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
     cdef readonly double error, deviation, exact_deviation, mean_diagonal, asymmetry, unit
     cdef public double rounding
+    cdef readonly object groups
 
 
 cdef inline void add_sums(

@@ -28,14 +28,22 @@ import numpy as np
 from sublinear._core.panels cimport PANEL, padded, panels
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernels import UNIT
+from sublinear._core.matrix import Matrix
 
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
-LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product between two looks at pending signals
+LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product whose changes are made at once
+OPERATIONS_PER_CALL = 2**27         # multiplications of a thread between two looks at Ctrl-C
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror: see whole lines
+
+
+def items_per_call(double operations, int n_threads=1):
+    """Return how many items, of so many multiplications, to compute between looks at Ctrl-C."""
+    return n_threads * max(1, int(OPERATIONS_PER_CALL // max(operations, 1.0)))
 
 
 cdef class KernelRows:
@@ -58,6 +66,8 @@ cdef class KernelRows:
         Typical error of values relative to their spread, where it can be large; else 0.
     asymmetry : float
         Typical distance of given values to those of the other side of the diagonal, as `error`.
+    groups : ndarray of shape (n_rows,), int64, or None
+        Equal numbers for rows that are equal, whose values have the same errors; None: no others.
     unit : float
         Of the rounding of values and changes in products.
     is_exact : bool
@@ -131,7 +141,7 @@ cdef class KernelRows:
         """Add to margins what products with values of `exact_block` lack, in place."""
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
-        """Add changes @ matrix[rows] to margins, in place.
+        """Add changes @ matrix[rows] to margins, in place; after Ctrl-C they are as they were.
 
         Parameters
         ----------
@@ -141,13 +151,20 @@ cdef class KernelRows:
         margins : ndarray of shape (n_outputs, n_columns), float64
         n_threads : int, default=1
         """
-        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
+        change, total = self._checked_changes(rows, changes, margins), np.array(margins)
+        self._add_blocks(rows, change, total, n_threads)
+        self.add_offset_products(rows, changes, total)
+        np.asarray(margins)[...] = total
+
+    def _add_blocks(self, rows, float[:, ::1] change, double[:, ::1] margins, int n_threads):
+        """Add change @ matrix[rows], without offsets, to margins; Ctrl-C leaves a part of it."""
         cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
             1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
         cdef Py_ssize_t start
         for start in range(0, len(rows), size):
             values = self.block(rows[start:start + size], None, n_threads)
             add_panels(values, len(values), change, start, margins, n_threads)
+            PyErr_CheckSignals()
 
     def add_product_of(self, values, changes, double[:, ::1] margins, int n_threads=1):
         """Do as `add_product` with all rows, whose values are there, as of `centred_block`."""
@@ -158,7 +175,7 @@ cdef class KernelRows:
 
     @property
     def rows_per_call(self):
-        """Rows of a product between two looks at pending signals: they share the panels read."""
+        """Rows of a product whose changes are made at once: they share the panels read."""
         return max(LEAST_ROWS, MOST_VALUES // self.n_columns)
 
     def add_long_product(self, rows, changes, margins, int n_threads=1):
@@ -167,7 +184,6 @@ cdef class KernelRows:
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             self.add_product(rows[part], changes[:, part], margins, n_threads)
-            PyErr_CheckSignals()
 
     def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
         """Add the products with groups of rows to margins of their own, in place.
@@ -259,6 +275,7 @@ cdef class CallableRows(GivenRows):
             self.diagonal = np.concatenate([
                 self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
             ]).astype(np.float64)
+            self.groups = equal_rows(Matrix(X))
 
     @property
     def name(self):
@@ -308,6 +325,7 @@ cdef class PrecomputedRows(GivenRows):
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
             self.error = max(self.error, self.asymmetry)
+            self.groups = equal_rows(Matrix(matrix))
 
     def _values(self, rows, columns):
         return self.matrix[rows if columns is None else np.ix_(rows, columns)]
@@ -331,6 +349,7 @@ cdef class ExactRows(KernelRows):
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
+        self.groups = source.groups
         if source.mean_diagonal != 0:
             deviation = max(finer * source.deviation, source.exact_deviation)
             self.set_errors(deviation, source.mean_diagonal)

@@ -298,28 +298,30 @@ cdef inline void strided_add(
 
 
 cdef inline void scatter_values(
-    const real_t* values, const index_t* indices, Py_ssize_t size, float* out, Py_ssize_t stride
+    const real_t* values, const index_t* indices, Py_ssize_t size, double scale, float* out,
+    Py_ssize_t stride
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(size):
-        out[indices[k] * stride] = <float> values[k]
+        out[indices[k] * stride] = <float> (scale * values[k])
 
 
 cdef inline void scatter_strided(
-    const real_t* values, Py_ssize_t value_stride, Py_ssize_t size, float* out, Py_ssize_t stride
+    const real_t* values, Py_ssize_t value_stride, Py_ssize_t size, double scale, float* out,
+    Py_ssize_t stride
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(size):
-        out[k * stride] = <float> values[k * value_stride]
+        out[k * stride] = <float> (scale * values[k * value_stride])
 
 
 cdef inline Py_ssize_t gather_nonzeros(
     const real_t* values, Py_ssize_t stride, const index_t* indices, Py_ssize_t size,
-    float* kept, int32_t* columns
+    double scale, float* kept, int32_t* columns
 ) noexcept nogil:
     cdef Py_ssize_t k, n_kept = 0
     for k in range(size):
-        kept[n_kept] = <float> values[k * stride]
+        kept[n_kept] = <float> (scale * values[k * stride])
         columns[n_kept] = <int32_t> k if indices == NULL else <int32_t> indices[k]
         n_kept += kept[n_kept] != 0
     return n_kept
@@ -467,45 +469,55 @@ cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
         w[x.length] = 0
 
 
-cdef inline void scatter(const Line* x, float* out, Py_ssize_t stride) noexcept nogil:
-    """out[j * stride] = entry j of x, rounded to float32, wherever x has an entry"""
+cdef inline void scatter(
+    const Line* x, double scale, float* out, Py_ssize_t stride
+) noexcept nogil:
+    """out[j * stride] = scale times entry j of x, as float32, wherever x has an entry"""
     if x.storage == SPARSE_FLOAT64_INT32:
         scatter_values(
-            <const double*> x.values, <const int32_t*> x.indices, x.size, out, stride)
+            <const double*> x.values, <const int32_t*> x.indices, x.size, scale, out, stride)
     elif x.storage == SPARSE_FLOAT32_INT32:
         scatter_values(
-            <const float*> x.values, <const int32_t*> x.indices, x.size, out, stride)
+            <const float*> x.values, <const int32_t*> x.indices, x.size, scale, out, stride)
     elif x.storage == SPARSE_FLOAT64_INT64:
         scatter_values(
-            <const double*> x.values, <const int64_t*> x.indices, x.size, out, stride)
+            <const double*> x.values, <const int64_t*> x.indices, x.size, scale, out, stride)
     elif x.storage == SPARSE_FLOAT32_INT64:
         scatter_values(
-            <const float*> x.values, <const int64_t*> x.indices, x.size, out, stride)
+            <const float*> x.values, <const int64_t*> x.indices, x.size, scale, out, stride)
     elif x.storage == DENSE_FLOAT64:
-        scatter_strided(<const double*> x.values, x.stride, x.size, out, stride)
+        scatter_strided(<const double*> x.values, x.stride, x.size, scale, out, stride)
     else:
-        scatter_strided(<const float*> x.values, x.stride, x.size, out, stride)
+        scatter_strided(<const float*> x.values, x.stride, x.size, scale, out, stride)
 
 
-cdef inline Py_ssize_t nonzeros(const Line* x, float* values, int32_t* columns) noexcept nogil:
-    """Copy the entries of x that are not 0 as float32; tells how many. Room for x.size + 1."""
+cdef inline Py_ssize_t nonzeros(
+    const Line* x, double scale, float* values, int32_t* columns
+) noexcept nogil:
+    """Copy the entries of scale * x that are not 0 as float32; tells how many.
+
+    Room for x.size + 1.
+    """
     if x.storage == SPARSE_FLOAT64_INT32:
         return gather_nonzeros(
-            <const double*> x.values, 1, <const int32_t*> x.indices, x.size, values, columns)
+            <const double*> x.values, 1, <const int32_t*> x.indices, x.size, scale, values,
+            columns)
     if x.storage == SPARSE_FLOAT32_INT32:
         return gather_nonzeros(
-            <const float*> x.values, 1, <const int32_t*> x.indices, x.size, values, columns)
+            <const float*> x.values, 1, <const int32_t*> x.indices, x.size, scale, values, columns)
     if x.storage == SPARSE_FLOAT64_INT64:
         return gather_nonzeros(
-            <const double*> x.values, 1, <const int64_t*> x.indices, x.size, values, columns)
+            <const double*> x.values, 1, <const int64_t*> x.indices, x.size, scale, values,
+            columns)
     if x.storage == SPARSE_FLOAT32_INT64:
         return gather_nonzeros(
-            <const float*> x.values, 1, <const int64_t*> x.indices, x.size, values, columns)
+            <const float*> x.values, 1, <const int64_t*> x.indices, x.size, scale, values, columns)
     if x.storage == DENSE_FLOAT64:
         return gather_nonzeros(
-            <const double*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
+            <const double*> x.values, x.stride, <const int32_t*> NULL, x.size, scale, values,
+            columns)
     return gather_nonzeros(
-        <const float*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
+        <const float*> x.values, x.stride, <const int32_t*> NULL, x.size, scale, values, columns)
 
 
 cdef inline void copy_arrays(

@@ -14,6 +14,8 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose, panels
 
 from sublinear._core.aligned import aligned
+from sublinear._core.equal_rows import equal_rows
+from sublinear._core.kernel_rows import items_per_call
 from sublinear._core.kernels import exact_values, many_dots, rows_of
 
 cdef enum:
@@ -26,16 +28,16 @@ cdef Py_ssize_t pack_row(
     const Line* x, double scale, Py_ssize_t chunk, Py_ssize_t n_chunks, float* values,
     int32_t* features, panel_entry* entry, int64_t* starts, Py_ssize_t used
 ) noexcept nogil:
-    """Append a row's non-zeros, chunk by chunk, each padded; returns how many entries there are.
+    """Append a row's non-zeros, scaled, chunk by chunk, each padded; returns how many there are.
 
     `values` and `features` have room for those of the row.
     """
-    cdef Py_ssize_t count = nonzeros(x, values, features), k = 0, c
+    cdef Py_ssize_t count = nonzeros(x, scale, values, features), k = 0, c
     for c in range(n_chunks):
         starts[c] = used
         while k < count and features[k] < (c + 1) * chunk:
             entry[used].offset = features[k] * PANEL
-            entry[used].value = <float> (scale * values[k])
+            entry[used].value = values[k]
             used += 1
             k += 1
         while (used - starts[c]) % UNROLLED:
@@ -87,6 +89,11 @@ cdef class _Packed:
             self.part.n_columns = chosen.shape[0]
         self.arrays = (entries, starts, row_shifts, columns)
 
+    cdef Py_ssize_t panels_per_call(self, int n_threads):
+        """Panels to meet the rows between two looks at pending signals."""
+        n_entries = self.part.starts[self.part.n_rows * self.part.n_chunks]
+        return items_per_call(n_entries * PANEL, n_threads)
+
 
 def values_of_squares(Kernel kernel, const double[::1] squares):
     """Return k(x, x) by |x|^2 (float64)."""
@@ -127,6 +134,7 @@ cdef class PanelRows(KernelRows):
         self.right_shifts = self.left_shifts
         if right is left:
             self.squares = values_of_squares(kernel, squares)
+            self.groups = equal_rows(left, kernel.scale)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
         shifts = self.right_shifts
@@ -286,18 +294,21 @@ cdef class PanelRows(KernelRows):
         cdef _Packed packed = _Packed(self, rows, self.left_shifts, columns)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
-        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, first, last
+        cdef Py_ssize_t step = packed.panels_per_call(n_threads)
         values = aligned((part.n_rows, n_panels * PANEL), np.float32)
         cdef float[:, ::1] out = values
-        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
-            self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
+        for first in range(0, n_panels, step):
+            last = min(n_panels, first + step)
+            for p in prange(first, last, nogil=True, schedule="dynamic", num_threads=n_threads):
+                self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
+            PyErr_CheckSignals()
         return values
 
-    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
-        """As KernelRows.add_product."""
-        change, every = self._checked_changes(rows, changes, margins), np.arange(len(changes))
+    def _add_blocks(self, rows, float[:, ::1] change, double[:, ::1] margins, int n_threads):
+        """As KernelRows._add_blocks."""
+        every = np.arange(change.shape[0])
         self._add_panels(rows, change, margins, np.array([len(rows)]), every[np.newaxis], n_threads)
-        self.add_offset_products(rows, changes, np.asarray(margins))
 
     def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
         """As KernelRows.add_products; panels are built once for all groups."""
@@ -319,14 +330,18 @@ cdef class PanelRows(KernelRows):
         cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, None)
-        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, first, last
+        cdef Py_ssize_t step = packed.panels_per_call(n_threads)
         cdef double[:, :, ::1] sums = np.empty((n_threads, changes.shape[0], PANEL))
         if part.n_rows == 0:
             return
-        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
-            self._products(
-                part, p, &buffers[threadid(), 0], changes, ends, outputs, &sums[threadid(), 0, 0],
-                margins)
+        for first in range(0, n_panels, step):
+            last = min(n_panels, first + step)
+            for p in prange(first, last, nogil=True, schedule="dynamic", num_threads=n_threads):
+                self._products(
+                    part, p, &buffers[threadid(), 0], changes, ends, outputs,
+                    &sums[threadid(), 0, 0], margins)
+            PyErr_CheckSignals()
 
     def add_offset_products(self, rows, changes, margins):
         """As KernelRows.add_offset_products."""
@@ -369,15 +384,13 @@ def exact_block(
 cdef void build_panel(
     const Lines* rows, double scale, const Part* part, Py_ssize_t p, float* panel
 ) noexcept nogil:
-    cdef Py_ssize_t lane, column, k
+    cdef Py_ssize_t lane, column
     cdef Line x
     memset(panel, 0, rows.length * PANEL * 4)
     for lane in range(min(PANEL, part.n_columns - p * PANEL)):
         column = p * PANEL + lane
         x = line_at(rows, column if part.columns == NULL else part.columns[column])
-        scatter(&x, panel + lane, PANEL)
-    for k in range(rows.length * PANEL):
-        panel[k] = <float> (scale * panel[k])
+        scatter(&x, scale, panel + lane, PANEL)
 
 
 cdef class PostingRows(KernelRows):
@@ -403,13 +416,14 @@ cdef class PostingRows(KernelRows):
         self.left_shifts = self.right_shifts = kernel.shifts(squares)
         if right is left:
             self.diagonal = values_of_squares(kernel, squares)
+            self.groups = equal_rows(left, kernel.scale)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
         cdef Py_ssize_t n_columns = self.n_columns if columns is None else len(columns)
-        cdef Py_ssize_t width = padded(n_columns), longest = 1, r
+        cdef Py_ssize_t width = padded(n_columns), longest = 1, r, first, last, step
         postings = self.postings if columns is None else postings_of(self.right[columns])
         cdef const int64_t[::1] offsets = postings[0]
         cdef const int32_t[::1] places = postings[1]
@@ -426,10 +440,14 @@ cdef class PostingRows(KernelRows):
         cdef int32_t[:, ::1] features = np.empty((n_threads, longest), dtype=np.int32)
         values = aligned((row.shape[0], width), np.float32)
         cdef float[:, ::1] out = values
-        for r in prange(row.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
-            self._row(
-                row[r], row_shifts[row[r]], offsets, places, entries, &shifts[0], width,
-                &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
+        step = items_per_call(float(n_columns) * self.left.n_stored / self.n_rows, n_threads)
+        for first in range(0, row.shape[0], step):
+            last = min(row.shape[0], first + step)
+            for r in prange(first, last, nogil=True, schedule="dynamic", num_threads=n_threads):
+                self._row(
+                    row[r], row_shifts[row[r]], offsets, places, entries, &shifts[0], width,
+                    &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
+            PyErr_CheckSignals()
         return values
 
     def exact_block(self, rows, columns=None, int n_threads=1):
@@ -448,13 +466,13 @@ cdef class PostingRows(KernelRows):
     ) noexcept nogil:
         """One row of values: arguments from the lists of its features, then the kernel."""
         cdef Line x = line_at(&self.left.rows, i)
-        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k
+        cdef Py_ssize_t count = nonzeros(&x, self.kernel.scale, buffer, features), k
         cdef float value
         cdef int64_t e
         for k in range(width):
             out[k] = row_shift + shifts[k]
         for k in range(count):
-            value = <float> (self.kernel.scale * buffer[k])
+            value = buffer[k]
             for e in range(offsets[features[k]], offsets[features[k] + 1]):
                 out[places[e]] += value * entries[e]
         panels().finish(&self.kernel.form, out, width // PANEL)

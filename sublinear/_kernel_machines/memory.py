@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 
+from sublinear._core.kernel_rows import items_per_call
 from sublinear._solvers.spaces import N_MATRICES
 from sublinear._warnings import warn
 
 DEFAULT = 2**30
 PANEL = 64  # rows of a block are a multiple
 SHORT_ROW = 64  # stored entries: kernel values are cheap beside the ascent's steps
-OPERATIONS_PER_CALL = 2**27  # multiplications of a prediction between two looks at Ctrl-C
 LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 
@@ -89,7 +89,7 @@ class KernelMemory:
         """
         quarter, per_row = self.total / 4, 8 * stored
         affordable = int(quarter / max(per_row, 8 * n_problems))
-        swift = n_threads * max(PANEL, OPERATIONS_PER_CALL // (stored * n_support))
+        swift = max(n_threads * PANEL, items_per_call(stored * n_support, n_threads))
         return max(PANEL, min(affordable, swift)), max(
             PANEL, int(quarter / per_row) // PANEL * PANEL
         )

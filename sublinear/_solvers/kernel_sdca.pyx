@@ -608,7 +608,7 @@ cdef class KernelSDCA(Solver):
             constant = self.objective.shift * np.sum(self.coefficients)
             self.margins += constant - self.constant
             self.constant = constant
-        self.moved += np.sum(self.sizes[rows] * changes**2)
+        self.moved += self.objective.square_of(changes, rows)
         self.accesses += cost
         self.position += len(rows)
         PyErr_CheckSignals()
