@@ -58,7 +58,7 @@ cdef class Solver:
 
         Return False where `accesses` would exceed `limit` before.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows how it goes on")
 
     def be_quiet_until(self, double work, double gap, double n_iter):
         """Let `advance` go on through the ends of epochs, if it can.
@@ -75,11 +75,11 @@ cdef class Solver:
         it will be stored. A dual value that rounding has brought above the primal one, or to inf or
         NaN, may be returned as it is: it is not used.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows its certificate")
 
     def model(self):
         """Return what `certify` would, or near it, at no cost."""
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows its model")
 
     def settle(self):
         """Hear that the last certificate was near enough: a fit that goes on may begin there."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from sublinear._core.gram import solution, weighted_gram
 from sublinear._core.newton_steps import NewtonSteps
+from sublinear._core.pace import relative_gap
 
 ROWS_OF_SAMPLE = 40  # for every weight: errors of a sixth, by which the gap shrinks in square
 LEAST_SHARE = 1 / 8  # of the rows: passes over all of them take longer than its products
@@ -113,7 +114,7 @@ class Newton(NewtonSteps):
 
     def _is_near(self, gain):
         """Tell, by what a step of a sample has gained, whether the next may be the last."""
-        lack = LACK * gain / self.primal
+        lack = relative_gap(self.primal, LACK * gain)
         return BEND * lack * lack <= self.tol
 
     def _gram(self, curvatures):
