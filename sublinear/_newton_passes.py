@@ -100,7 +100,7 @@ class NewtonPlan:
         if gap < math.inf:
             most = self.limits.max_iter / done.n_passes
             times = work_in_all(gap, at_start(), self.tol * primal, most)
-        return is_slow(spent, times, due, late=1)
+        return is_slow(spent, (times - 1) * spent, due, late=1)
 
     def spent(self, done):
         """Return the work so far, with the overhead."""

@@ -1,5 +1,9 @@
 """Which methods of second order may finish dual ascent, and where."""
 
+import math
+
+import numpy as np
+
 from sublinear._core.kernel_square import square_bytes
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
@@ -15,6 +19,8 @@ from sublinear._solvers.spaces import (
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
+MANY_ROWS = 2  # for each weight: then changes of duals that leave w as it is decide the pace
+FEWER = 1 / 2  # of the passes that follow from this pace: the last examples may come to bounds
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 
@@ -25,6 +31,21 @@ def linear_spaces(first, tol):
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
         spaces += [_least_space(first, *choice) for choice in _methods(loss, tol)]
     return sorted(spaces, key=lambda space: space.expected_work)
+
+
+def least_passes(first, tol):
+    """Return how many passes an SDCA that begins at zeros will take at least, 0 if nothing tells.
+
+    Where rows are more than weights, most changes of duals leave w as it is. Each pass shrinks
+    those by a factor that only lengths of rows and the penalty decide.
+    """
+    objective = first.objective
+    steepness, matrix = objective.loss.greatest_curvature, objective.matrix
+    if matrix.n_rows < MANY_ROWS * matrix.n_weights or steepness == math.inf or tol >= 1:
+        return 0.0
+    curvatures = first.curvatures()
+    shrinkage = np.mean(1 / (1 + steepness * curvatures[curvatures > 0]))
+    return FEWER * math.log(1 / tol) / (2 * shrinkage)
 
 
 def _takes_products(loss):

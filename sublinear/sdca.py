@@ -24,7 +24,7 @@ from sublinear._linear_model import (
     LinearRegressor,
     duals_of_last_fit,
 )
-from sublinear._second_order import linear_spaces
+from sublinear._second_order import least_passes, linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
@@ -147,9 +147,10 @@ class _DualModel(DualStreamFit, LinearModel):
             return solver
         at_once, max_accesses = self.second_order != "auto", self.max_accesses or math.inf
         spaces = linear_spaces(solver, self.tol)
-        return (
-            Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses) if spaces else solver
-        )
+        if not spaces:
+            return solver
+        n_passes = least_passes(solver, self.tol) if duals is None else 0.0
+        return Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses, n_passes)
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

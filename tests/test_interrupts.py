@@ -196,7 +196,7 @@ changes = np.ones((1, m))
 # every row adds 1 to all of w
 CASES = {
     "add_rows": (lambda w: matrix.add_rows(ones, order, w), n, d),
-    "add_moments": (lambda w: matrix.add_moments(ones, order, w, np.zeros(d)), n, d),
+    "add_moments": (lambda w: matrix.add_moments(ones, ones, order, w, np.zeros(d)), n, d),
     "add_gram_product": (
         lambda w: matrix.add_gram_product(np.full(d, 1 / d), ones, order, w), n, d),
     "inner_steps": (

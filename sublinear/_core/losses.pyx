@@ -85,6 +85,12 @@ cdef class Loss:
         return self.dual_form() is not None and not self.quadratic
 
     @property
+    def greatest_curvature(self):
+        """The greatest second derivative, inf where slopes jump."""
+        ridge = self.dual_form().ridge
+        return 1 / ridge if ridge > 0 else np.inf
+
+    @property
     def is_smooth(self):
         """Whether its slopes have no jumps."""
         form = self.dual_form()
@@ -340,6 +346,8 @@ cdef inline double entropy_term(double b) noexcept nogil:
 
 cdef class Logistic(Loss):
     """log(1 + exp(-m)); b = y a lies in [0, 1] and l*(-a) = b log b + (1 - b) log(1 - b)."""
+
+    greatest_curvature = 0.25
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double margin = target * prediction

@@ -216,9 +216,9 @@ cdef Py_ssize_t add_in_fours(
 
 cdef Py_ssize_t add_moments_in_groups(
     const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
-    const double* factors, double* total, double* squares
+    const double* factors, const double* weights, double* total, double* squares
 ) noexcept nogil:
-    """total += factors[k] x, squares += factors[k] x^2 for x = line order[k].
+    """total += factors[k] x, squares += weights[k] x^2 for x = line order[k].
 
     For k from `start` on, if lines are dense ones whose entries are together; returns the next k.
     """
@@ -232,7 +232,7 @@ cdef Py_ssize_t add_moments_in_groups(
             append_line(&group, order[k], order[min(k + group.most, stop - 1)])
             k += 1
         add_group(
-            &group, factors + k - group.count, factors + k - group.count, total, squares)
+            &group, factors + k - group.count, weights + k - group.count, total, squares)
     return k
 
 
@@ -464,22 +464,25 @@ cdef class Matrix:
             PyErr_CheckSignals()
 
     def add_moments(
-        self, const double[::1] factors, order, double[::1] w, double[::1] squares
+        self, const double[::1] factors, const double[::1] weights, order, double[::1] w,
+        double[::1] squares
     ):
-        """As add_rows; add their squared entries, with the same factors, to squares."""
+        """As add_rows; add weights[k] times their squared entries to squares."""
         cdef const uint32_t[::1] sequence = self._check_order(order)
         cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
         cdef Line x
         self._check_sizes(factors.shape[0], n, w, squares)
+        self._check_sizes(weights.shape[0], n, w, squares)
         for first in range(0, n, step):
             last = min(n, first + step)
             with nogil:
                 k = add_moments_in_groups(
-                    &self.rows, &sequence[0], first, last, &factors[0], &w[0], &squares[0])
+                    &self.rows, &sequence[0], first, last, &factors[0], &weights[0], &w[0],
+                    &squares[0])
                 while k < last:
                     prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
                     x = line_at(&self.rows, sequence[k])
-                    add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+                    add_with_squares(&x, factors[k], weights[k], &w[0], &squares[0])
                     k += 1
             PyErr_CheckSignals()
 

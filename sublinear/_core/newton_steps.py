@@ -40,6 +40,9 @@ class NewtonSteps:
     duals : list of ndarrays of shape (n_rows,), float64
         Those of the equations that led here, where they are good enough and others are not, then
         a_i = -l'(<x_i, w>), whose gap is |P'(w)|^2 / (2 alpha).
+    mismatch : float
+        What is left of the gap after the last step if its equations were solved exactly: by how
+        much slopes differ from the duals that they have solved for; inf if that is not known.
     beyond : ndarray of shape (n_rows,) or None
         The predictions to which the last step would have led, if it had to be shortened.
     """
@@ -47,9 +50,9 @@ class NewtonSteps:
     def __init__(self, objective, w=None, tol=0.0):
         self.tol = tol
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
-        self.secant_share = 1.0
+        self.secant_share, self.mismatch = 1.0, np.inf
         start = self._place(np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows)))
-        if w is not None:
+        if w is not None and np.any(w):
             other = self._place(np.array(w), self.system.products(w))
             start = other if other[0] <= start[0] else start
         self._move_to(*start)
@@ -62,8 +65,12 @@ class NewtonSteps:
         system = self.system
         self.primal, self.w, self.predictions = primal, w, predictions
         self.slopes = self.loss.derivatives(predictions, system.targets)
-        self.gradient = system.penalty * w + system.combine(self.slopes)
+        self.gradient = system.penalty * w + self._pull()
         self.gap, self.duals = system.distance(self.gradient), [-self.slopes]
+
+    def _pull(self):
+        """Return the gradient of the losses."""
+        return self.system.combine(self.slopes)
 
     def _curvatures(self):
         """Return those that a step goes by: where a loss is straight, a share of the secants'."""
@@ -92,10 +99,11 @@ class NewtonSteps:
         self.beyond = None if step == 1 else self.predictions + change
         if place is None:
             return False
+        self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
         self._move_to(*place)
+        self.mismatch = np.inf
         if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
             self._note_duals(-slopes - curvatures * change)
-        self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
         return True
 
     def _note_duals(self, duals):
@@ -109,7 +117,7 @@ class NewtonSteps:
         duals = self.loss.nearest_duals(duals, targets)
         losses = self.loss.values(self.predictions, targets)
         losses += self.loss.conjugates(duals, targets) + duals * self.predictions
-        gap = max(system.mean(losses), RESOLVED * self.primal)
+        self.mismatch = gap = max(system.mean(losses), RESOLVED * self.primal)
         if gap > enough:
             return
         gap += system.distance(system.penalty * self.w - system.combine(duals))

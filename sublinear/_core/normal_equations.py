@@ -53,10 +53,11 @@ class NormalEquations:
         places = np.flatnonzero(slopes)
         return self.rows[places], (self.shares * slopes)[places]
 
-    def moments(self, rows, factors):
-        """Return sum_i s_i / W h_i x_i and the same sum of squared entries, by `curved`."""
+    def moments(self, factors, curvatures):
+        """Return `combine` of the factors, and sum_i s_i / W h_i of squared entries."""
         total, squares = np.zeros((2, self.matrix.n_weights))
-        self.matrix.add_moments(factors, rows, total, squares)
+        shares = self.shares
+        self.matrix.add_moments(shares * factors, shares * curvatures, self.rows, total, squares)
         return total, squares
 
     def product(self, rows, factors, direction):

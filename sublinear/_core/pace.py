@@ -39,10 +39,10 @@ def is_overruled(gap, wanted, certified_gap, has_free_intercept):
     return gap <= wanted and (has_free_intercept or certified_gap < math.inf)
 
 
-def is_slow(spent, times, due, late=LATE):
-    """Tell whether what is left of a method is more than another one's work, or that is long past.
+def is_slow(spent, rest, due, late=LATE):
+    """Tell whether the rest of a method is more than another one's work, or that is long past.
 
-    `times` the work `spent` so far is what it takes in all, `due` what the other one should take;
-    `late` times that is too much whatever the pace.
+    `spent` is its work so far, `due` what the other one should take; `late` times that is too much
+    whatever the pace.
     """
-    return (times - 1) * spent >= due or spent >= late * due
+    return rest >= due or spent >= late * due

@@ -20,6 +20,7 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 TRIAL = 0.5  # of the work of ascent, for a method that may take little work or much
+FORESEEN = 1 / 4  # of work that is known to come: it allows for a trial as if it were done
 PAUSE = 2  # times the work of ascent, until a method that was found slow goes on
 MOST_SLOWER = 4  # times the mean work: a recent pace is not taken for slower, as a gap may rest
 
@@ -99,6 +100,8 @@ class Schedule:
         Go over after the first pass, but to products of rows only on trial or where ascent is slow.
     is_curved : bool
         Whether all examples that pull are curved: then ascent does not speed up.
+    least_work : float, default=0
+        Of ascent in all, as far as that is known before the first pass.
 
     Attributes
     ----------
@@ -106,9 +109,9 @@ class Schedule:
         Whether the method at work was begun though it may prove slower than ascent.
     """
 
-    def __init__(self, tol, max_iter, max_accesses, at_once, is_curved):
+    def __init__(self, tol, max_iter, max_accesses, at_once, is_curved, least_work=0.0):
         self.tol, self.max_iter, self.max_accesses = tol, max_iter, max_accesses
-        self.at_once, self.is_curved = at_once, is_curved
+        self.at_once, self.is_curved, self.least_work = at_once, is_curved, least_work
         self.is_trial = False
         self.budget = Budget(math.inf, math.inf)
         self.next_forecast = 0.0  # at this work of ascent
@@ -140,15 +143,17 @@ class Schedule:
         work = max(done.ascent_work, space.least_ascent) + done.other_work
         if space.solves_once and work >= space.expected_work:
             return self.fits(done, space, space.least_expected)
+        if done.n_passes == 0:
+            fits = self.fits(done, space, space.least_expected)
+            return fits and self._begins(spaces, FORESEEN * self.least_work, self.least_work)
         if not self._is_time_to_forecast(done, spaces):
             return False
         self.next_forecast = FORECASTS * done.ascent_work
-        return self._begins(done, spaces, self.forecast(done, ascent_gap()))
+        spent, times = done.ascent_work, self.forecast(done, ascent_gap())
+        return self._begins(spaces, spent, (times - 1) * spent)
 
     def _is_time_to_forecast(self, done, spaces):
         """Tell whether what is left of ascent may decide."""
-        if done.n_passes == 0:
-            return False
         is_last = done.n_iter >= self._last_passes(spaces)
         if done.ascent_work < self.next_forecast and not is_last:
             return False
@@ -186,12 +191,14 @@ class Schedule:
     def _is_half_time(self, done):
         return 2 * done.n_iter >= self.max_iter or 2 * done.accesses >= self.max_accesses
 
-    def _begins(self, done, spaces, times):
-        """Tell whether to begin; set the budget of a trial, or of a method that is to stay."""
-        (space, *later), spent = spaces, done.ascent_work
-        rest = (times - 1) * spent
+    def _begins(self, spaces, spent, rest):
+        """Tell whether to begin, where ascent has spent so much work and the rest is to come.
+
+        It sets the budget of a trial, or of a method that is to stay.
+        """
+        space, *later = spaces
         has_surer = bool(later) and later[0].most_work < space.most_work
-        slow = is_slow(spent, times, space.most_work)
+        slow = is_slow(spent, rest, space.most_work)
         self.is_trial = has_surer or not slow
         if not self.is_trial:
             most = max(rest, space.most_work)
@@ -245,13 +252,16 @@ class Schedule:
 
     def pause(self, done):
         """Let the method wait."""
-        self.next_forecast = PAUSE * done.ascent_work
+        self.next_forecast = PAUSE * (done.ascent_work or done.other_work)
 
     def is_next_due(self, done, following, ascent_gap):
         """Tell whether the space that follows will have its turn before a pause is over."""
         if PAUSE * done.ascent_work >= following.least_work:
             return True
-        return is_slow(done.ascent_work, self.forecast(done, ascent_gap()), following.most_work)
+        if done.n_passes == 0:
+            return is_slow(0.0, self.least_work, following.most_work)
+        spent, times = done.ascent_work, self.forecast(done, ascent_gap())
+        return is_slow(spent, (times - 1) * spent, following.most_work)
 
 
 def _spare(spaces):

@@ -155,6 +155,8 @@ class Finisher(Solver):
         Go over after the first pass, but to products of rows only on trial or where ascent is slow.
     max_accesses : float, default=inf
         After which the fit ends, too.
+    least_passes : float, default=0
+        That the solver that begins takes at least, as far as that is known.
 
     Attributes
     ----------
@@ -162,21 +164,28 @@ class Finisher(Solver):
         Passes, and iterations of the method of second order.
     """
 
-    def __init__(self, spaces, tol, max_iter, at_once=False, max_accesses=math.inf):
+    def __init__(
+        self, spaces, tol, max_iter, at_once=False, max_accesses=math.inf, least_passes=0.0
+    ):
         if at_once:  # those first whose work is known
             spaces = sorted(spaces, key=lambda space: not space.method.factorises)
         self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
         self.step_cost = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
-        self._start_counts()
+        self._start_counts(least_passes)
 
-    def _start_counts(self):
+    def _start_counts(self, least_passes=0.0):
         self.second = None  # the _MethodAtWork; None: ascent is
         self.paused = None  # a method that a trial found slow, until it goes on
         self.is_due = False
         self.schedule = Schedule(
-            self.tol, self.max_iter, self.max_accesses, self.at_once, self.objective.loss.is_curved
+            self.tol,
+            self.max_iter,
+            self.max_accesses,
+            self.at_once,
+            self.objective.loss.is_curved,
+            self._work_of(least_passes),
         )
         self.left = list(self.spaces)  # the present one, and those after it
         self.is_at_end = True  # of a pass of the first solver
@@ -291,6 +300,12 @@ class Finisher(Solver):
         """Return the work so far, in the unit of what the method of second order would take."""
         n_visited = self.first.work - self.first.accesses  # about
         return self.first.work + self.step_cost * n_visited
+
+    def _work_of(self, n_passes):
+        if n_passes == 0:
+            return 0.0
+        matrix = self.objective.matrix
+        return n_passes * (matrix.n_stored + (1 + self.step_cost) * matrix.n_rows)
 
     def _done(self):
         return Done(

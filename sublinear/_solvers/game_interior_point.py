@@ -263,7 +263,7 @@ class GameFinisher(SaddleSolver):
         if spent < self.next_forecast or self.is_over or not self._fits():
             return False
         self.next_forecast = FORECASTS * spent
-        return self.at_once or is_slow(spent, self._forecast(), self.due)
+        return self.at_once or is_slow(spent, self._forecast() * spent - spent, self.due)
 
     def _forecast(self):
         """Return how many times as long as so far the first method takes in all.

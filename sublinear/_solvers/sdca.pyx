@@ -279,6 +279,10 @@ cdef class SDCA(Solver):
         """Return the duals as an array of its own (float64)."""
         return self.examples.duals()
 
+    def curvatures(self):
+        """Return the curvature of the dual along every coordinate (float64)."""
+        return self.examples.curvatures()
+
     def set_duals(self, duals):
         """Give every dual a new, feasible value; `w` is left to who shares it."""
         self.examples.set_duals(duals)

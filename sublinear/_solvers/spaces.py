@@ -191,7 +191,8 @@ class Columns(_LinearSpace):
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
-            return cost + n_stored + VECTORS * width, 0.0  # two products, but rows come from memory
+            product = n_stored if matrix.is_sparse else 2 * PASS * n_stored  # 1: gathered weights
+            return cost + product + VECTORS * width, 0.0
         outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
         if is_formed:
             outer = 0.0

@@ -29,6 +29,7 @@ MOST_ROUNDED = 1000  # the same for least squares, which rounding alone keeps fr
 PASSES_OF_STEP = 3
 KEPT = 0.5  # of a row's curvature, from one step to the next, down to a part of the largest one
 LEAST_KEPT = 1e-3
+MORE = 2
 
 
 class TruncatedNewton(NewtonSteps):
@@ -55,30 +56,53 @@ class TruncatedNewton(NewtonSteps):
         return 50
 
     def __init__(self, objective, w=None, tol=0.0):
-        self.curvatures = np.zeros(1)
+        self.curvatures, self.gained = np.zeros(1), 0.0
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if objective.loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
         super().__init__(objective, w, tol)
         self._begin_equations()
 
-    def _begin_equations(self):
+    def _pull(self):
+        """As in NewtonSteps; the next equations begin in the same pass."""
         system = self.system
         curvatures = self._curvatures()
-        kept = KEPT * self.curvatures
+        keeps = self.loss.is_piecewise or self.beyond is not None
+        kept = keeps * KEPT * self.curvatures
         kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
         self.curvatures = np.maximum(curvatures, kept)
         if self.beyond is not None:
             at_end = self.loss.second_derivatives(self.beyond, system.targets)
             self.curvatures = np.maximum(self.curvatures, at_end)
-        self.curved = system.curved(self.curvatures)
-        self.column, squares = system.moments(*self.curved)
+        self.keeps = keeps
+        pull, squares = system.moments(self.slopes, self.curvatures)
         self.diagonal = system.penalty + squares
+        return pull
+
+    def _begin_equations(self):
+        system = self.system
+        self.curved = system.curved(self.curvatures)
+        if system.objective.free_intercept:
+            self.column = system.combine(self.curvatures)
         self.direction, self.conjugate = np.zeros_like(self.w), np.zeros_like(self.w)
         self.residual = -self._without_intercept(self.gradient)
         self._measure()
         self.square_at_start, self.square_before = self.square, np.inf
         self.promised, self.n_inner, self.n_passes = self.primal, 0, 1
+        self.n_coarse = 0
+
+    def _is_enough(self):
+        """Tell whether the equations are solved well enough."""
+        enough = ENOUGH * self.tol * self.promised
+        if self.left <= enough:
+            return True
+        if self.square > self.forcing**2 * self.square_at_start:
+            return False
+        if self.n_coarse == 0:
+            self.n_coarse = self.n_inner
+        gain = self.primal - self.promised
+        is_near = self.mismatch * gain**2 <= enough * self.gained**2
+        return not is_near or self.n_inner >= MORE * self.n_coarse + 4
 
     def _measure(self):
         """Note the residual in the norm of the preconditioner, and the gap that it would leave."""
@@ -100,9 +124,7 @@ class TruncatedNewton(NewtonSteps):
             return self._step()
         if not self._improve():
             return False
-        is_enough = self.left <= ENOUGH * self.tol * self.promised
-        is_enough |= self.square <= self.forcing**2 * self.square_at_start
-        if is_enough or self.n_inner == self.most_inner:
+        if self._is_enough() or self.n_inner == self.most_inner:
             self.n_passes = PASSES_OF_STEP
         return True
 
@@ -134,12 +156,13 @@ class TruncatedNewton(NewtonSteps):
         return True
 
     def _step(self):
-        direction, system = self.direction, self.system
+        direction, system, keeps, curvatures = self.direction, self.system, self.keeps, self.curvatures
         if system.objective.free_intercept:
             constant = system.matrix.constant
             pull = self.gradient[-1] / constant + inner(self.column, direction)
             direction[-1] = -pull / self.column[-1]
-        goes_on = self._search(direction)
+        self.gained = self.primal - self.promised
+        goes_on = self._search(direction, None if keeps or self.loss.quadratic else curvatures)
         if goes_on:
             self._begin_equations()
         return goes_on
