@@ -20,6 +20,7 @@ from sublinear._core.schedule import AscentGap, Done, Schedule
 from sublinear._core.solver import NOT_QUIET, Solver
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
+FIRST_CERTIFICATE = 16  # iterations that form no matrix, before any but one that promises enough
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
@@ -139,7 +140,8 @@ class Finisher(Solver):
     takes_start   whether there may be weights to start from
     factorises    whether it forms the matrix of its equations, not products with it; otherwise it
                   has `hurry()`: take the step that is prepared, False if there is none; `outlook`,
-                  the gap and the primal value to be expected of it; and ascent improves its duals
+                  the gap and the primal value to be expected of it; and `ascends`, whether passes
+                  of ascent improve its duals
 
     Parameters
     ----------
@@ -245,6 +247,8 @@ class Finisher(Solver):
         growth = self.first.certificate_growth
         if self.second is None:
             return growth
+        if self.n_iterations < FIRST_CERTIFICATE and not self.second.method.factorises:
+            return math.inf
         is_fine = self.second.best.relative_gap <= FINE and not self.space.estimates_rounding
         return 1.0 if self.second.is_stuck or is_fine else max(growth, GROWTH)
 
@@ -378,7 +382,8 @@ class Finisher(Solver):
             if self._make_room():
                 return
             second.is_stuck = not second.method.hurry()
-        if not second.is_stuck and second.begin_ascent(self.tol):
+        ascends = second.method.ascends and not second.is_stuck
+        if ascends and second.begin_ascent(self.tol):
             self._adopt_duals()
 
     def _is_late(self):

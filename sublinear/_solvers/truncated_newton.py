@@ -60,6 +60,7 @@ class TruncatedNewton(NewtonSteps):
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if objective.loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
+        self.ascends = objective.loss.is_piecewise
         super().__init__(objective, w, tol)
         self._begin_equations()
 
