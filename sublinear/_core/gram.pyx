@@ -30,6 +30,7 @@ cdef enum:
     DENSE_BLOCK = 1 << 16        # values that are copied at a time, as float64, and stay in a cache
     DENSE_ROWS = 256             # of as many rows at least
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, entry by entry
+    MOST_OWN = 128               # columns of dense rows whose products need no BLAS
     BLAS_BLOCK = 1 << 29         # the same by a BLAS
     LEAST_COLUMNS = 64           # that a BLAS gets at a time: with fewer it would be slow
 
@@ -53,44 +54,75 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
     is_small = np.asarray(factors) < LEAST_FACTOR
     if is_small.any():
         rows, factors = np.asarray(rows)[~is_small], np.asarray(factors)[~is_small]
-    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, stop
+    if matrix.is_sparse:
+        return sparse_gram(matrix, rows, factors)
+    if matrix.n_weights <= MOST_OWN:
+        return narrow_gram(matrix, rows, factors)
+    return wide_gram(matrix, rows, factors)
+
+
+cdef sparse_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start
     cdef Py_ssize_t length = max(1, matrix.n_stored // matrix.n_rows)
-    cdef Py_ssize_t block = max(
-        1, OUTER_BLOCK // (length * length)
-        if matrix.is_sparse else max(DENSE_ROWS, DENSE_BLOCK // width))
-    result = np.zeros((width, width))
-    cdef double[:, ::1] total = result
-    copies = np.empty((0 if matrix.is_sparse else min(n, block), width))
+    cdef Py_ssize_t block = max(1, OUTER_BLOCK // (length * length))
+    cdef double[:, ::1] total = np.zeros((width, width))
     for start in range(0, n, block):
-        stop = min(n, start + block)
-        if matrix.is_sparse:
-            with nogil:
-                add_sparse_gram(
-                    &matrix.rows, &rows[start], stop - start, &factors[start], width, &total[0, 0])
-        else:
-            copy_by_roots(&matrix.rows, rows[start:stop], factors[start:stop], copies)
-            # of transposed matrices, in the order of columns, on which a BLAS works in place
-            dsyrk(
-                1.0, copies[:stop - start].T, beta=1.0, c=result.T, lower=True, overwrite_c=True)
+        with nogil:
+            add_sparse_gram(
+                &matrix.rows, &rows[start], min(block, n - start), &factors[start], width,
+                &total[0, 0])
         PyErr_CheckSignals()
-    if matrix.is_sparse and matrix.constant != 0:    # no stored column
+    if matrix.constant != 0:    # no stored column
         column = np.zeros(width)
         matrix.add_rows(factors, rows, column)
-        result[:, width - 1] = matrix.constant * column
-    return result
+        total.base[:, width - 1] = matrix.constant * column
+    return total.base
+
+
+cdef narrow_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+    """Of dense rows with so few columns that a BLAS takes longer."""
+    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start = 0, last, stop
+    cdef Py_ssize_t pitch = gram_pitch(width), block = max(1, GRAM_VALUES // pitch)
+    cdef double[:, ::1] total = np.zeros((pitch, pitch)), copies = np.zeros((block, pitch))
+    while start < n:
+        last = min(n, start + OUTER_BLOCK // pitch)
+        with nogil:
+            while start < last:
+                stop = min(last, start + block)
+                copy_by_roots(
+                    &matrix.rows, &rows[start], &factors[start], stop - start, pitch, &copies[0, 0])
+                add_gram(&copies[0, 0], stop - start, width, pitch, &total[0, 0])
+                start = stop
+        PyErr_CheckSignals()
+    return total.base[:width, :width].copy()
+
+
+cdef wide_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, count
+    cdef Py_ssize_t block = max(DENSE_ROWS, DENSE_BLOCK // width)
+    cdef double[:, ::1] copies = np.empty((min(n, block), width))
+    total = np.zeros((width, width))
+    for start in range(0, n, block):
+        count = min(block, n - start)
+        with nogil:
+            copy_by_roots(
+                &matrix.rows, &rows[start], &factors[start], count, width, &copies[0, 0])
+        # of transposed matrices, in the order of columns, on which a BLAS works in place
+        dsyrk(1.0, copies.base[:count].T, beta=1.0, c=total.T, lower=True, overwrite_c=True)
+        PyErr_CheckSignals()
+    return total
 
 
 cdef void copy_by_roots(
-    const Lines* lines, const uint32_t[::1] rows, const double[::1] factors,
-    double[:, ::1] copies
-) noexcept:
+    const Lines* lines, const uint32_t* rows, const double* factors, Py_ssize_t count,
+    Py_ssize_t pitch, double* copies
+) noexcept nogil:
     """Let copies_k be x_i times the root of factors_k, with i = rows[k], for dense lines."""
     cdef Py_ssize_t k
     cdef Line x
-    with nogil:
-        for k in range(rows.shape[0]):
-            x = line_at(lines, rows[k])
-            copy_dense(&x, sqrt(factors[k]), &copies[k, 0])
+    for k in range(count):
+        x = line_at(lines, rows[k])
+        copy_dense(&x, sqrt(factors[k]), copies + k * pitch)
 
 
 def dense_rows(matrix, rows):

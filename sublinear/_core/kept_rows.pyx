@@ -1,4 +1,5 @@
 """Rows of a stream that stay in memory, and sums over all of them, Gram matrices among them."""
+from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from typing import NamedTuple
@@ -7,21 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._core.classes cimport add_classes, dot_classes
+from sublinear._core.gram cimport add_gram, gram_pitch
 from sublinear._core.line cimport (
-    Line, Lines, add, add_with_squares, copy_entries, dot, index_t, line_at, line_size,
+    Line, Lines, add, add_with_squares, copy_entries, copy_strided, dot, index_t, line_at,
+    line_size,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_gram, add_group, copy_scaled, dot_group, set_group, take_lines,
+    MOST_TOGETHER, Group, add_group, dot_group, set_group, take_lines,
 )
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
 from sublinear._core.gram import LEAST_FACTOR
 from sublinear._core.states import part_of, prefixed, reading, take
-
-cdef enum:
-    PADDING = 8
 
 MOST_WEIGHTS = 512        # of a Gram matrix
 ROUNDED_ROWS = 4096       # added to the rows that rounding is allowed for, as few vary much
@@ -169,32 +169,32 @@ class Evaluation(NamedTuple):
 cdef class Gram:
     """A sum of weighted squares of rows, which come in groups."""
     cdef Py_ssize_t n_weights, pitch, n_waiting
-    cdef double[:, ::1] sum, rows, scaled    # of dense rows that wait until there are enough
+    cdef double[:, ::1] sum, rows    # times their roots, of dense rows that wait for others
 
     def __init__(self, Py_ssize_t n_weights):
         self.n_weights = n_weights
-        self.pitch = (n_weights + PADDING - 1) // PADDING * PADDING
+        self.pitch = gram_pitch(n_weights)
         self.sum = np.zeros((self.pitch, self.pitch))
         self.rows = np.zeros((MOST_TOGETHER, self.pitch))
-        self.scaled = np.zeros((MOST_TOGETHER, self.pitch))
 
     cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
         """Add weights[r] x x' for the rows x = r of a group."""
+        cdef Py_ssize_t r
         if group.sparse:
             add_sparse_gram(
                 group.lines, group.order, group.count, weights, self.pitch, &self.sum[0, 0])
             return
         if self.n_waiting + group.count > MOST_TOGETHER:
             self.add_waiting()
-        copy_scaled(
-            <const double* const*> group.rows, group.count, weights, self.n_weights, self.pitch,
-            &self.rows[self.n_waiting, 0], &self.scaled[self.n_waiting, 0])
+        for r in range(group.count):
+            copy_strided(
+                <const double*> group.rows[r], 1, self.n_weights, sqrt(weights[r]),
+                &self.rows[self.n_waiting + r, 0])
         self.n_waiting += group.count
 
     cdef void add_waiting(self) noexcept nogil:
         add_gram(
-            &self.rows[0, 0], &self.scaled[0, 0], self.n_waiting, self.n_weights, self.pitch,
-            &self.sum[0, 0])
+            &self.rows[0, 0], self.n_waiting, self.n_weights, self.pitch, &self.sum[0, 0])
         self.n_waiting = 0
 
     def whole(self):

@@ -103,7 +103,9 @@ class NewtonSteps:
         self._move_to(*place)
         self.mismatch = np.inf
         if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
-            self._note_duals(-slopes - curvatures * change)
+            change *= -curvatures  # in place: rows may be many
+            change -= slopes
+            self._note_duals(change)
         return True
 
     def _note_duals(self, duals):
@@ -116,7 +118,8 @@ class NewtonSteps:
         system, targets, enough = self.system, self.system.targets, self.tol * self.primal
         duals = self.loss.nearest_duals(duals, targets)
         losses = self.loss.values(self.predictions, targets)
-        losses += self.loss.conjugates(duals, targets) + duals * self.predictions
+        losses += self.loss.conjugates(duals, targets)
+        losses += duals * self.predictions
         self.mismatch = gap = max(system.mean(losses), RESOLVED * self.primal)
         if gap > enough:
             return

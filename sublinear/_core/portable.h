@@ -146,7 +146,9 @@ static inline void sublinear_wait_for(const long long *flag, long long value)
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && \
     (!defined(__clang__) || __clang_major__ >= 14)
 #define SUBLINEAR_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#define SUBLINEAR_AVX512 __attribute__((target("avx512f"))) /* where the processor supports it */
+/* for functions that are called where the processor supports them */
+#define SUBLINEAR_AVX512 __attribute__((target("avx512f")))
+#define SUBLINEAR_FMA __attribute__((target("avx2,fma")))
 #else
 #define SUBLINEAR_WIDEST
 #endif

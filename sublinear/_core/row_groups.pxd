@@ -16,12 +16,6 @@ cdef extern from "row_groups.h" nogil:
         const double* const* rows, const double* const* next, Py_ssize_t count,
         const double* factors, const double* weights, double* total, double* squares,
         Py_ssize_t size) noexcept
-    void copy_scaled "sublinear_copy_scaled"(
-        const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
-        Py_ssize_t pitch, double* copies, double* scaled) noexcept
-    void add_gram "sublinear_add_gram"(
-        const double* rows, const double* scaled, Py_ssize_t count, Py_ssize_t size,
-        Py_ssize_t pitch, double* gram) noexcept
 
 cdef enum:
     MOST_TOGETHER = 64        # rows of a group

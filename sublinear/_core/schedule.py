@@ -144,13 +144,19 @@ class Schedule:
         if space.solves_once and work >= space.expected_work:
             return self.fits(done, space, space.least_expected)
         if done.n_passes == 0:
-            fits = self.fits(done, space, space.least_expected)
-            return fits and self._begins(spaces, FORESEEN * self.least_work, self.least_work)
+            return self._begins_at_start(done, spaces, ascent_gap)
         if not self._is_time_to_forecast(done, spaces):
             return False
         self.next_forecast = FORECASTS * done.ascent_work
         spent, times = done.ascent_work, self.forecast(done, ascent_gap())
         return self._begins(spaces, spent, (times - 1) * spent)
+
+    def _begins_at_start(self, done, spaces, ascent_gap):
+        foreseen = FORESEEN * self.least_work
+        if foreseen == 0 or not self.fits(done, spaces[0], spaces[0].least_expected):
+            return False
+        gap, _, wanted = ascent_gap()  # a starting intercept may be all that is needed
+        return gap > wanted and self._begins(spaces, foreseen, self.least_work)
 
     def _is_time_to_forecast(self, done, spaces):
         """Tell whether what is left of ascent may decide."""

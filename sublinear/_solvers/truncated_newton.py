@@ -9,9 +9,10 @@ No matrix is formed: the equations of sublinear._core.normal_equations are solve
 the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated: it
 follows the other weights.
 
-Departure: rows keep a part of the curvature that they had in the equations before, and take on what
-they have where a step that was too long would have ended. Else rows that pull only there are left
-out of the next equations, which lead there again: where some rows are long, steps become tiny.
+Departure: rows keep a part of the curvature that they had in the equations before, where that jumps
+or a step was too long, and take on what they have where such a step would have ended. Else rows that
+pull only there are left out of the next equations, which lead there again: where some rows are long,
+steps become tiny.
 
 Cost per iteration: two products with every row that pulls, which is read once; counted as if all
 rows did. A step at the end of some iterations takes another one, of three passes over the rows.
@@ -26,10 +27,10 @@ FORCING = 0.5  # of the gradient, in the norm of CG, that equations leave but fo
 ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
 MOST_INNER = 100  # iterations between two steps
 MOST_ROUNDED = 1000  # the same for least squares, which rounding alone keeps from one step
-PASSES_OF_STEP = 3
+MORE_INNER = 2  # times those that are enough for a step, if it is likely to be the last one
+PASSES_OF_STEP = 3  # products, the next gradient, and duals or an intercept's equation
 KEPT = 0.5  # of a row's curvature, from one step to the next, down to a part of the largest one
 LEAST_KEPT = 1e-3
-MORE = 2
 
 
 class TruncatedNewton(NewtonSteps):
@@ -56,29 +57,33 @@ class TruncatedNewton(NewtonSteps):
         return 50
 
     def __init__(self, objective, w=None, tol=0.0):
-        self.curvatures, self.gained = np.zeros(1), 0.0
+        loss = objective.loss
+        self.ascends = loss.is_piecewise
         self.forcing, self.most_inner = FORCING, MOST_INNER
-        if objective.loss.quadratic:
+        if loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
-        self.ascends = objective.loss.is_piecewise
+        self.curvatures, self.gained = np.zeros(1), 0.0
         super().__init__(objective, w, tol)
         self._begin_equations()
 
     def _pull(self):
-        """As in NewtonSteps; the next equations begin in the same pass."""
-        system = self.system
-        curvatures = self._curvatures()
-        keeps = self.loss.is_piecewise or self.beyond is not None
-        kept = keeps * KEPT * self.curvatures
-        kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
-        self.curvatures = np.maximum(curvatures, kept)
-        if self.beyond is not None:
-            at_end = self.loss.second_derivatives(self.beyond, system.targets)
-            self.curvatures = np.maximum(self.curvatures, at_end)
-        self.keeps = keeps
-        pull, squares = system.moments(self.slopes, self.curvatures)
-        self.diagonal = system.penalty + squares
+        """As that of all such methods; in the same pass the diagonal of the next equations."""
+        self.curvatures, self.are_exact = self._next_curvatures()
+        pull, squares = self.system.moments(self.slopes, self.curvatures)
+        self.diagonal = self.system.penalty + squares
         return pull
+
+    def _next_curvatures(self):
+        """Return those of the next equations, and whether they are those of the loss alone."""
+        curvatures, was_too_long = self._curvatures(), self.beyond is not None
+        if was_too_long or self.loss.is_piecewise:
+            kept = KEPT * self.curvatures
+            kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
+            curvatures = np.maximum(curvatures, kept)
+        if was_too_long:
+            at_end = self.loss.second_derivatives(self.beyond, self.system.targets)
+            curvatures = np.maximum(curvatures, at_end)
+        return curvatures, not (was_too_long or self.loss.is_piecewise)
 
     def _begin_equations(self):
         system = self.system
@@ -90,20 +95,23 @@ class TruncatedNewton(NewtonSteps):
         self._measure()
         self.square_at_start, self.square_before = self.square, np.inf
         self.promised, self.n_inner, self.n_passes = self.primal, 0, 1
-        self.n_coarse = 0
+        self.n_forced = 0  # iterations until the residual was small enough for a step
 
     def _is_enough(self):
-        """Tell whether the equations are solved well enough."""
+        """Tell whether the equations are solved well enough.
+
+        Where the step is likely to be the last one, that is for their duals.
+        """
         enough = ENOUGH * self.tol * self.promised
-        if self.left <= enough:
+        if self.left <= enough or self.n_inner == self.most_inner:
             return True
         if self.square > self.forcing**2 * self.square_at_start:
             return False
-        if self.n_coarse == 0:
-            self.n_coarse = self.n_inner
+        self.n_forced = self.n_forced or self.n_inner
+        # near the optimum a mismatch shrinks like the square of what a step gains
         gain = self.primal - self.promised
-        is_near = self.mismatch * gain**2 <= enough * self.gained**2
-        return not is_near or self.n_inner >= MORE * self.n_coarse + 4
+        is_last = self.mismatch * gain**2 <= enough * self.gained**2
+        return not is_last or self.n_inner > MORE_INNER * (self.n_forced + 1)
 
     def _measure(self):
         """Note the residual in the norm of the preconditioner, and the gap that it would leave."""
@@ -125,7 +133,7 @@ class TruncatedNewton(NewtonSteps):
             return self._step()
         if not self._improve():
             return False
-        if self._is_enough() or self.n_inner == self.most_inner:
+        if self._is_enough():
             self.n_passes = PASSES_OF_STEP
         return True
 
@@ -157,13 +165,14 @@ class TruncatedNewton(NewtonSteps):
         return True
 
     def _step(self):
-        direction, system, keeps, curvatures = self.direction, self.system, self.keeps, self.curvatures
+        direction, system = self.direction, self.system
         if system.objective.free_intercept:
             constant = system.matrix.constant
             pull = self.gradient[-1] / constant + inner(self.column, direction)
             direction[-1] = -pull / self.column[-1]
         self.gained = self.primal - self.promised
-        goes_on = self._search(direction, None if keeps or self.loss.quadratic else curvatures)
+        gives_duals = self.are_exact and not self.loss.quadratic
+        goes_on = self._search(direction, self.curvatures if gives_duals else None)
         if goes_on:
             self._begin_equations()
         return goes_on
