@@ -191,7 +191,7 @@ class Columns(_LinearSpace):
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
-            product = n_stored if matrix.is_sparse else 2 * PASS * n_stored  # 1: gathered weights
+            product = n_stored if matrix.is_sparse else 3 * PASS * n_stored
             return cost + product + VECTORS * width, 0.0
         outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
         if is_formed:
