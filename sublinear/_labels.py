@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite
 
 from sublinear._core.aligned import contiguous
 from sublinear._core.losses import signs
@@ -163,6 +164,7 @@ def check_known_labels(y, classes):
     """Raise ValueError unless all labels are among the classes."""
     if len(classes) == 2 and ((y == classes[0]) | (y == classes[1])).all():
         return  # without sorting them
+    assert_all_finite(y, input_name="y")
     known = set(classes.tolist())  # as Python's own: NumPy makes text of numbers beside text
     unknown = [label for label in distinct(y).tolist() if label not in known]
     if unknown:

@@ -295,7 +295,8 @@ class Stream:
             if not isinstance(block, Block):
                 self.note_names(names_of_block(block))
                 block = checked_block(block, self.y_numeric, check_values=False)
-            assert_all_finite(block.y, input_name="y")
+            if self.check_values or self.y_numeric:  # else labels are looked up
+                assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
         if self.n_features is None:
