@@ -20,7 +20,7 @@ from sublinear._solvers.truncated_newton import TruncatedNewton
 
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
 MANY_ROWS = 2  # for each weight: then changes of duals that leave w as it is decide the pace
-FEWER = 1 / 2  # of the passes that follow from this pace: examples may lose curvature
+FEWER = 1 / 2  # of the passes that follow from this pace: logistic losses lose curvature
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 
@@ -37,10 +37,11 @@ def least_passes(first, tol):
     """Return how many passes an SDCA that begins at zeros will take at least, 0 if nothing tells.
 
     Where rows are more than weights, most changes of duals leave w as it is. Each pass shrinks
-    those by a factor that only lengths of rows and the penalty decide, unless duals come to bounds.
+    those by a factor that only lengths of rows and the penalty decide. Not so for losses of pieces:
+    examples come to rest, and passes over the others take less and less time.
     """
     loss, matrix = first.objective.loss, first.objective.matrix
-    if not loss.is_curved or matrix.n_rows < MANY_ROWS * matrix.n_weights or tol >= 1:
+    if loss.is_piecewise or matrix.n_rows < MANY_ROWS * matrix.n_weights or tol >= 1:
         return 0.0
     curvatures = first.curvatures()
     shrinkage = np.mean(1 / (1 + loss.greatest_curvature * curvatures[curvatures > 0]))
