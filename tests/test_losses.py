@@ -1,6 +1,7 @@
 """Every registered loss: derivative, conjugate and dual step held against their definitions."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -126,6 +127,16 @@ def test_second_derivative_by_finite_differences(case):
     else:
         assert inside.mean() > 0.9
         np.testing.assert_allclose(second[inside], (right - left)[inside] / (2 * h), atol=1e-4)
+
+
+def test_the_greatest_curvature_is_a_bound_that_is_met(case):
+    z = np.linspace(-3, 3, 100_001)
+    found = case.loss.second_derivatives(z, np.full(len(z), 1.0)).max()
+    greatest = case.loss.greatest_curvature
+    if math.isfinite(greatest):
+        assert found == pytest.approx(greatest, rel=1e-8)
+    elif case.loss.n_kinks:
+        assert found == 0  # slopes jump
 
 
 def test_derivative_is_a_subgradient_at_kinks_too(case):

@@ -30,8 +30,10 @@ def space(due=1000.0, factorises=True, n_expected=20, **options):
     return SimpleNamespace(**expected | options)
 
 
-def schedule(tol=TOL, max_iter=100, max_accesses=math.inf, at_once=False, is_curved=False):
-    return Schedule(tol, max_iter, max_accesses, at_once, is_curved)
+def schedule(
+    tol=TOL, max_iter=100, max_accesses=math.inf, at_once=False, is_curved=False, least_work=0.0
+):
+    return Schedule(tol, max_iter, max_accesses, at_once, is_curved, least_work)
 
 
 def done(ascent, n_passes=20, n_iterations=0, accesses=0, others=0.0):
@@ -68,6 +70,46 @@ def test_ascent_goes_on_where_what_is_left_takes_less_than_the_method(
     plan = space(due=2 * CHEAP)
     standing = done(share * plan.expected_work, n_passes)
     assert schedule().decide(standing, [plan], gap_of(gap)) == is_time
+
+
+AT_START = done(0.0, n_passes=0)
+
+
+@pytest.mark.parametrize("least_work, begins", [(0.0, False), (999.0, False), (1000.0, True)])
+def test_what_is_known_before_the_first_pass_decides(least_work, begins):
+    plan = [space(due=1000.0)]
+    assert schedule(least_work=least_work).decide(AT_START, plan, gap_of(1.0)) == begins
+
+
+def test_nothing_begins_at_the_start_where_limits_are_near():
+    for limit in ({"max_iter": 9}, {"max_accesses": 9999}):
+        decisions = schedule(least_work=1e6, **limit)
+        assert not decisions.decide(AT_START, [space()], unasked)
+    for limit in ({"max_iter": 10}, {"max_accesses": 10_000}):
+        assert schedule(least_work=1e6, **limit).decide(AT_START, [space()], gap_of(1.0))
+
+
+def test_nothing_begins_where_the_start_is_the_end():
+    assert not schedule(least_work=1e6).decide(AT_START, [space()], gap_of(0.0, tol=0.0))
+
+
+def test_products_are_tried_at_the_start_for_an_eighth_of_what_is_known():
+    plan = [space(factorises=False)]
+    decisions = schedule(least_work=800.0)
+    assert decisions.decide(AT_START, plan, gap_of(1.0)) and decisions.is_trial
+    assert decisions.budget.allowed == 100.0
+    assert not schedule(least_work=799.0).decide(AT_START, plan, gap_of(1.0))
+    decisions = schedule(least_work=WORST_CASE * 1000.0)
+    assert decisions.decide(AT_START, plan, gap_of(1.0)) and not decisions.is_trial
+
+
+def test_a_trial_at_the_start_gives_way_until_ascent_has_done_as_much_twice():
+    decisions = schedule(least_work=800.0)
+    decisions.pause(done(0.0, n_passes=0, others=100.0))
+    assert decisions.next_forecast == 200.0
+    standing = done(0.0, n_passes=0, others=100.0)
+    for due, is_next in ((800.0, True), (801.0, False)):
+        assert decisions.is_next_due(standing, space(due), unasked) == is_next
 
 
 @pytest.mark.parametrize("n_passes, is_time", [(49, False), (50, True)])

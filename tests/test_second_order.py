@@ -16,6 +16,7 @@ from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from stepping import bits, interrupted, run_epochs, unchanged
@@ -31,7 +32,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
 from sublinear._drive import _Timing
-from sublinear._second_order import linear_spaces
+from sublinear._second_order import least_passes, linear_spaces
 from sublinear._solvers import newton as newton_module
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
@@ -102,6 +103,16 @@ def test_the_weighted_gram_matrix_of_many_blocks():
     for make in (np.asarray, sparse.csr_array):
         gram = np.triu(weighted_gram(Matrix(make(X)), rows, factors))
         np.testing.assert_allclose(gram, expected, rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 16, 17, 40, 127, 128, 129])
+@pytest.mark.parametrize("n_rows", [1, 31, 32, 33, 700])
+def test_the_weighted_gram_matrix_of_any_width(n_rows, width):
+    random = np.random.default_rng(width)
+    X, factors = random.normal(size=(n_rows, width)), random.random(n_rows)
+    gram = weighted_gram(Matrix(X), np.arange(n_rows, dtype=np.uint32), factors)
+    expected = np.triu(X.T @ (factors[:, np.newaxis] * X))
+    np.testing.assert_allclose(np.triu(gram), expected, rtol=0, atol=1e-13 * n_rows)
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array])
@@ -395,6 +406,37 @@ def test_long_rows_do_not_make_conjugate_gradients_creep():
 
 
 @pytest.mark.parametrize("free", [False, True])
+def test_conjugate_gradients_certify_the_duals_of_their_equations(free, tol=1e-3):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 100))
+    y = np.where(random.random(2000) < expit(X @ random.normal(size=100) / 3), 1.0, -1.0)
+    objective = make_objective("logistic", X, y, free=free, alpha=1e-5)
+    method = TruncatedNewton(objective, tol=tol)
+    assert not method.ascends
+    while method.gap > tol * method.primal:
+        assert method.iterate()
+    duals, of_slopes = [candidate() for candidate in method.candidates()]
+    (primal,), dual = objective.certificate_of(duals, [method.w])
+    assert primal - dual <= 1.000001 * tol * primal
+    assert primal == pytest.approx(method.primal, rel=1e-12)
+    assert primal - dual == pytest.approx(method.gap, rel=1e-3)
+    # those of the slopes would have needed more steps
+    (primal,), dual = objective.certificate_of(of_slopes, [method.w])
+    assert primal - dual > 2 * tol * primal
+
+
+@pytest.mark.parametrize("name", TAKE_PRODUCTS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_diagonal_of_conjugate_gradients(name, weighted):
+    X, y = make_data(name)
+    weights = np.random.default_rng(2).integers(0, 3, len(y)).astype(float) if weighted else None
+    objective = make_objective(name, X, y, weights, alpha=1e-3)
+    method = TruncatedNewton(objective, np.full(7, 1e-3))
+    gram = method.system.gram(method.curvatures)
+    np.testing.assert_allclose(method.diagonal, 1e-3 + gram.diagonal(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("free", [False, True])
 def test_ascent_improves_the_duals_of_conjugate_gradients(free, monkeypatch):
     objective = make_objective("squared_hinge", *clicks(), free=free, alpha=1e-4)
 
@@ -415,6 +457,45 @@ def test_ascent_improves_the_duals_of_conjugate_gradients(free, monkeypatch):
     assert (again, dual_again) == pytest.approx((primal, dual), rel=1e-12)
     monkeypatch.setattr("sublinear._solvers.finisher.PROMISING", 0.0)
     assert solver.n_iter < 0.95 * solved().n_iter
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared"])
+@pytest.mark.parametrize("n_columns", [3, 20])
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
+def test_lengths_of_rows_foretell_how_long_ascent_will_take(name, n_columns, penalty):
+    """At least as long, and not many times where rows have several columns."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(500, n_columns))
+    z = X @ random.normal(size=n_columns) + random.normal(size=500)
+    settings = {"alpha": penalty / 500, "fit_intercept": False}
+    y = np.sign(z) if name == "logistic" else z
+    objective = make_objective(name, X, y, constant=0.0, alpha=settings["alpha"])
+    foretold = least_passes(SDCA(objective, bits(0)), 1e-3)
+    model = estimator(name, second_order=False, max_iter=5000, **settings).fit(X, y)
+    assert foretold <= model.n_iter_
+    assert n_columns == 3 or model.n_iter_ <= 1 + 4 * foretold
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_what_foretells_nothing(name):
+    X, y = make_data(name)
+    passes = [
+        least_passes(SDCA(make_objective(name, X[:n_rows], y[:n_rows]), bits(0)), tol)
+        for n_rows, tol in ((80, 1e-3), (13, 1e-3), (80, 1.0))
+    ]
+    assert (passes[0] > 0) == (name in ("logistic", "squared"))
+    assert passes[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared"])
+def test_where_ascent_would_take_long_no_pass_comes_first(name):
+    X, y = make_data(name, n_rows=2000)
+    model = estimator(name, alpha=1e-6).fit(X, y)
+    assert model.result_.status == "converged"
+    assert model.n_iter_ == 1 if name == "squared" else model.n_iter_ < 12
+    # a fit that goes on has duals that lengths of rows know nothing of
+    again = clone(model).set_params(warm_start=True).fit(X, y)
+    assert again.fit(X, y).result_.status == "converged"
 
 
 def test_steps_are_halved_until_they_lead_down():

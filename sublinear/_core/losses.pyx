@@ -608,6 +608,8 @@ cdef class Poisson(Loss):
     a is at most y; with u = y - a, l*(-a) = u log u - u - (y log y - y).
     """
 
+    greatest_curvature = np.inf
+
     cdef double value(self, double prediction, double target) noexcept nogil:
         return exp(prediction) - target * prediction + entropy_term(target) - target
 

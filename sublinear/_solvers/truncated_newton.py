@@ -9,9 +9,9 @@ No matrix is formed: the equations of sublinear._core.normal_equations are solve
 the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated: it
 follows the other weights.
 
-Departure: rows keep a part of the curvature that they had in the equations before, where that jumps
-or a step was too long, and take on what they have where such a step would have ended. Else rows that
-pull only there are left out of the next equations, which lead there again: where some rows are long,
+Departure: where curvatures jump, or a step was too long, rows keep a part of what they had in the
+equations before, and take on what they have where such a step would have ended. Else rows that pull
+only there are left out of the next equations, which lead there again: where some rows are long,
 steps become tiny.
 
 Cost per iteration: two products with every row that pulls, which is read once; counted as if all
