@@ -18,8 +18,9 @@ from sublinear._drive import CONTRADICTION, Limits
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._solvers.spaces import LARGEST, Columns
 
-GROWTH = 2.0  # of the work between two certificates, at most
+GROWTH = 4.0  # of the work between two certificates, at most
 FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
+NEAR = 100.0  # times tol, if the gap is as small as that
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
@@ -44,6 +45,8 @@ class NewtonPlan:
         Feature values that their pass reads for a problem.
     n_expected : float, default=0
         Passes that they are expected to take; 0: they begin whatever steps of single duals take.
+    least_work : float, default=0
+        That steps of single duals take in all, as far as it is known before the first pass.
     limits : Limits, default=None
         Of the fit.
     """
@@ -55,14 +58,27 @@ class NewtonPlan:
     overhead: float
     n_read: int = 0
     n_expected: int = 0
+    least_work: float = 0.0
     limits: Limits | None = None
 
     @classmethod
-    def of(cls, extent, n_problems, loss, penalty, limits, second_order, *, overhead, extra=0.0):
+    def of(
+        cls,
+        extent,
+        n_problems,
+        loss,
+        penalty,
+        limits,
+        second_order,
+        *,
+        overhead,
+        extra=0.0,
+        least_passes=0.0,
+    ):
         """Return the plan, None where the methods are not wanted, or their matrices are large.
 
         `extent` is a Matrix of all rows, or the like; `extra` what a pass of the methods costs
-        beside their work on these.
+        beside their work on these; steps of single duals take `least_passes`, if that is known.
         """
         is_small = n_problems * extent.n_weights**2 <= LARGEST**2
         if not (second_order and limits.tol > 0 and is_small):
@@ -73,7 +89,9 @@ class NewtonPlan:
         n_expected = 0
         if second_order == "auto":
             n_expected = expected_passes(loss, extent.n_rows / extent.n_weights)
-        return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, limits)
+        of_pass = n_problems * (extent.n_stored + extent.n_rows) + overhead
+        least_work = least_passes * of_pass
+        return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, least_work, limits)
 
     @property
     def has_free_intercept(self):
@@ -94,6 +112,8 @@ class NewtonPlan:
         if not self.n_expected:
             return True
         spent, due = self.spent(done), self.n_expected * (self.cost + self.overhead)
+        if done.n_passes == 0:
+            return self.least_work >= due and self._fits(done)
         if PATIENCE * spent < due or not self._fits(done):
             return False
         times = math.inf
@@ -138,7 +158,8 @@ class Crossing:
     """
 
     def __init__(self, plan):
-        self.plan, self.is_near, self.next_look = plan, False, 0.0
+        self.plan, self.next_look = plan, 0.0
+        self.is_near = plan is not None and plan.least_work > 0
         self.first_primal = 0.0  # as the first pass has seen it
 
     def look(self, done, gap, primal, best, objective):
@@ -301,16 +322,21 @@ class NewtonPasses:
 
     @property
     def certificate_growth(self):
-        """As that of dual ascent; 1 where all have come to an end, or the gap is far smaller.
+        """As that of dual ascent; 1 where all have come to an end, or the gap is small by now.
 
         Later duals may be worse.
         """
-        return GROWTH if self.active and self.gap > FAR * self.gap_before else 1.0
+        is_small = self.gap <= min(FAR * self.gap_before, NEAR * self._enough)
+        return 1.0 if is_small or not self.active else GROWTH
 
     @property
     def gap(self):
         """Of all problems together."""
         return sum(gap for gap, _ in self.estimates)
+
+    @property
+    def _enough(self):
+        return self.methods[0].tol * sum(primal for _, primal in self.estimates)
 
     @property
     def estimates(self):
@@ -349,7 +375,7 @@ class NewtonPasses:
                 method.end()
         if self.n_passes == 1:
             self.gap_before = self.gap
-        if self.gap <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
+        if self.gap <= self._enough:
             for method in self.methods:
                 method.is_resting = True
 

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from sublinear._core.kernel_square import square_bytes
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
@@ -21,6 +19,7 @@ from sublinear._solvers.truncated_newton import TruncatedNewton
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
 MANY_ROWS = 2  # for each weight: then changes of duals that leave w as it is decide the pace
 FEWER = 1 / 2  # of the passes that follow from this pace: logistic losses lose curvature
+LEAST_SHRINKAGE = 1e-300  # by a pass, lest curvatures that are infinite divide by 0
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 
@@ -33,19 +32,31 @@ def linear_spaces(first, tol):
     return sorted(spaces, key=lambda space: space.expected_work)
 
 
-def least_passes(first, tol):
-    """Return how many passes an SDCA that begins at zeros will take at least, 0 if nothing tells.
+def is_foretold(loss, extent):
+    """Tell whether lengths of rows foretell how many passes coordinate ascent takes from zeros.
 
     Where rows are more than weights, most changes of duals leave w as it is. Each pass shrinks
     those by a factor that only lengths of rows and the penalty decide. Not so for losses of pieces:
     examples come to rest, and passes over the others take less and less time.
     """
-    loss, matrix = first.objective.loss, first.objective.matrix
-    if loss.is_piecewise or matrix.n_rows < MANY_ROWS * matrix.n_weights or tol >= 1:
+    return not loss.is_piecewise and extent.n_rows >= MANY_ROWS * extent.n_weights
+
+
+def least_passes(loss, curvatures, tol):
+    """Return how many passes it takes at least, where that `is_foretold`.
+
+    Parameters
+    ----------
+    loss : Loss
+    curvatures : ndarray
+        Of the dual along coordinates. Where they are 0 an example has no weight.
+    tol : float
+        The relative gap that is wanted.
+    """
+    shrinkages = 1 / (1 + loss.greatest_curvature * curvatures[curvatures > 0])
+    if not len(shrinkages) or not 0 < tol < 1:
         return 0.0
-    curvatures = first.curvatures()
-    shrinkage = np.mean(1 / (1 + loss.greatest_curvature * curvatures[curvatures > 0]))
-    return FEWER * math.log(1 / tol) / (2 * shrinkage)
+    return FEWER * math.log(1 / tol) / (2 * max(shrinkages.mean(), LEAST_SHRINKAGE))
 
 
 def _takes_products(loss):

@@ -24,7 +24,7 @@ from sublinear._linear_model import (
     LinearRegressor,
     duals_of_last_fit,
 )
-from sublinear._second_order import least_passes, linear_spaces
+from sublinear._second_order import is_foretold, least_passes, linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
@@ -149,7 +149,9 @@ class _DualModel(DualStreamFit, LinearModel):
         spaces = linear_spaces(solver, self.tol)
         if not spaces:
             return solver
-        n_passes = least_passes(solver, self.tol) if duals is None else 0.0
+        n_passes, loss = 0.0, objective.loss
+        if duals is None and is_foretold(loss, objective.matrix):
+            n_passes = least_passes(loss, solver.curvatures(), self.tol)
         return Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses, n_passes)
 
     def _penalizes_intercept(self):

@@ -1188,7 +1188,7 @@ def test_a_lost_connection_to_the_scheduler_ends_the_fit(client, da, binary, mon
 
     def break_off(snapshot):
         certificates.append(snapshot)
-        if len(certificates) == 2:
+        if len(certificates) == 1:
             lose(own)
 
     address = client.scheduler_info()["address"]

@@ -32,7 +32,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
 from sublinear._drive import _Timing
-from sublinear._second_order import least_passes, linear_spaces
+from sublinear._second_order import is_foretold, least_passes, linear_spaces
 from sublinear._solvers import newton as newton_module
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
@@ -470,7 +470,8 @@ def test_lengths_of_rows_foretell_how_long_ascent_will_take(name, n_columns, pen
     settings = {"alpha": penalty / 500, "fit_intercept": False}
     y = np.sign(z) if name == "logistic" else z
     objective = make_objective(name, X, y, constant=0.0, alpha=settings["alpha"])
-    foretold = least_passes(SDCA(objective, bits(0)), 1e-3)
+    assert is_foretold(objective.loss, objective.matrix)
+    foretold = least_passes(objective.loss, SDCA(objective, bits(0)).curvatures(), 1e-3)
     model = estimator(name, second_order=False, max_iter=5000, **settings).fit(X, y)
     assert foretold <= model.n_iter_
     assert n_columns == 3 or model.n_iter_ <= 1 + 4 * foretold
@@ -479,12 +480,18 @@ def test_lengths_of_rows_foretell_how_long_ascent_will_take(name, n_columns, pen
 @pytest.mark.parametrize("name", REGISTRY)
 def test_what_foretells_nothing(name):
     X, y = make_data(name)
-    passes = [
-        least_passes(SDCA(make_objective(name, X[:n_rows], y[:n_rows]), bits(0)), tol)
-        for n_rows, tol in ((80, 1e-3), (13, 1e-3), (80, 1.0))
-    ]
-    assert (passes[0] > 0) == (name in ("logistic", "squared"))
-    assert passes[1:] == [0, 0]
+    loss = make_objective(name, X, y).loss
+    for n_rows, is_enough in ((14, True), (13, False)):
+        extent = SimpleNamespace(n_rows=n_rows, n_weights=7)
+        assert is_foretold(loss, extent) == (is_enough and name in ("logistic", "squared"))
+
+
+def test_foretold_passes_of_extreme_curvatures():
+    loss = REGISTRY["squared"].loss()
+    assert least_passes(loss, np.zeros(3), 1e-3) == 0
+    assert least_passes(loss, np.ones(3), 1.0) == least_passes(loss, np.ones(3), 0.0) == 0
+    assert least_passes(loss, np.array([0.0, 1.0]), 1e-3) == pytest.approx(math.log(1000) / 2)
+    assert 1e290 < least_passes(loss, np.full(3, np.inf), 1e-3) < math.inf
 
 
 @pytest.mark.parametrize("name", ["logistic", "squared"])

@@ -29,6 +29,7 @@ from sublinear._labels import (
 from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
+from sublinear._second_order import is_foretold, least_passes
 from sublinear._solvers.sdca import free_constant
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
@@ -78,6 +79,10 @@ class DualStreamFit(StreamFit):
             intercepts = np.full(n_problems, extent.middle)
             if duals is not None:
                 intercepts[:] = self.intercept_
+        n_passes = 0.0
+        if duals is None and is_foretold(loss, extent):
+            curvatures = extent.moments / (self.alpha * extent.weight)
+            n_passes = least_passes(loss, curvatures, limits.tol)
         plan = NewtonPlan.of(
             extent,
             n_problems,
@@ -86,6 +91,7 @@ class DualStreamFit(StreamFit):
             limits,
             self.second_order,
             overhead=READ_COST + READ_SHARE * extent.n_stored,
+            least_passes=n_passes,
         )
         start = None
         if duals is not None:

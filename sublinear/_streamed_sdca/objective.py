@@ -12,6 +12,8 @@ from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._labels import LabelWeights
 
+ROWS_OF_A_LENGTH = 64  # one of so many is kept, and of every block
+
 
 @dataclass
 class Extent:
@@ -31,6 +33,8 @@ class Extent:
         The value of the constant column.
     middle : float
         About the weighted median of all targets, where labels are not wanted.
+    moments : ndarray
+        Weights times squared lengths, the constant column included, of some of the rows.
     """
 
     n_blocks: int = 0
@@ -43,6 +47,7 @@ class Extent:
     dtype: np.dtype | None = None
     constant: float = 0.0
     middle: float = 0.0
+    moments: np.ndarray | None = None
 
     @property
     def n_weights(self):
@@ -56,7 +61,7 @@ def extent_of(stream, constant, wants_labels, watch):
     `constant` is the value of the constant column, or finds it from the sum of the squares of all
     values and the number of rows.
     """
-    extent, squares, middles = Extent(), 0.0, []
+    extent, squares, middles, lengths = Extent(), 0.0, [], []
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -66,8 +71,9 @@ def extent_of(stream, constant, wants_labels, watch):
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
-        if callable(constant):
-            squares += float(matrix.squared_norms().sum())
+        norms = matrix.squared_norms()
+        squares += float(norms.sum())
+        lengths.append((weights[::ROWS_OF_A_LENGTH], norms[::ROWS_OF_A_LENGTH]))
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
@@ -78,6 +84,8 @@ def extent_of(stream, constant, wants_labels, watch):
             middles.append((middle(targets, weights), weights.sum()))
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
+    some, of_some = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
+    extent.moments = some * (of_some + extent.constant**2)
     if middles:
         extent.middle = middle_of_parts(*zip(*middles, strict=True))
     return extent

@@ -49,13 +49,14 @@ from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
-from sublinear._newton_passes import GROWTH, Certified, Crossing, PassesDone
+from sublinear._newton_passes import Certified, Crossing, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear._solvers.sdca import SDCA
 from sublinear.distributed._newton_rounds import NewtonPart, NewtonRounds
 from sublinear.distributed._partitions import Partition, Rounds
 
 COMBINATIONS = ("adaptive", "safe")
+GROWTH = 2.0  # of the work between two certificates, at most
 ROOM = 1.2  # the least maximiser after which sigma becomes smaller
 SMALLER = 0.8  # by this factor: not often, since a change wakes up all sleeping examples
 LARGER = 4.0  # by this factor at the most
