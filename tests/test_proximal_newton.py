@@ -18,7 +18,10 @@ from sublinear._core.objective import Objective
 from sublinear._drive import Limits
 from sublinear._newton_passes import NewtonPlan, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
+from sublinear._stream import Block, Stream
+from sublinear._streamed_sdca.ascent import StreamedAscent
 from sublinear._streamed_sdca.newton import StreamedNewton
+from sublinear._streamed_sdca.objective import extent_of
 from sublinear.sources import ArraySource, GeneratorSource
 
 LOSSES = MARGIN_LOSSES | REGRESSION_LOSSES
@@ -317,6 +320,43 @@ def test_when_it_is_time(n_passes, n_read, gap, is_due):
     )  # fmt: skip
     done = PassesDone(n_passes, 30.0 * n_passes, n_read)
     assert plan.is_due(done, gap, 1.0, at_start=lambda: 1.0) == is_due
+
+
+@pytest.mark.parametrize(
+    ("least_work", "max_iter", "is_due"), [(5999, 30, False), (6000, 30, True), (6000, 29, False)]
+)
+def test_what_is_known_before_the_first_pass(least_work, max_iter, is_due):
+    plan = NewtonPlan(
+        MARGIN_LOSSES["logistic"].loss(), np.ones(3), tol=1e-2, cost=90.0, overhead=10.0,
+        n_read=4000, n_expected=60, least_work=least_work, limits=Limits(1e-2, max_iter, 10**6),
+    )  # fmt: skip
+    assert plan.is_due(PassesDone(0, 0.0, 0), np.inf, np.inf, at_start=None) == is_due
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic"])
+@pytest.mark.parametrize("penalize", [True, False])
+def test_where_single_steps_would_take_long_none_is_taken(name, penalize, monkeypatch):
+    X, y, _ = problem(name, False, np.asarray)
+    model = SDCARegressor if name == "squared" else SDCAClassifier
+    model = model(name, alpha=1e-6, penalize_intercept=penalize, random_state=0)
+    source = ArraySource(X, y, block_rows=20)
+    with monkeypatch.context() as patch:
+        patch.delattr(StreamedAscent, "visit")
+        assert model.fit_stream(source).result_.status == "converged"
+    # where the last fit ended lengths of rows tell nothing
+    model.set_params(warm_start=True)
+    assert model.fit_stream(source).result_.status == "converged"
+    assert model.n_iter_ == 1
+
+
+def test_weights_and_lengths_of_some_rows():
+    random = np.random.default_rng(0)
+    X, weights = random.normal(size=(200, 3)), random.random(200)
+    blocks = [Block(X[:130], np.ones(130), weights[:130]), Block(X[130:], np.ones(70), None)]
+    extent = extent_of(Stream(blocks, y_numeric=True, read_ahead=0), 2.0, False, lambda block: None)
+    weights[130:] = 1
+    lengths = weights * ((X**2).sum(axis=1) + 4)
+    np.testing.assert_allclose(extent.moments, lengths[[0, 64, 128, 130, 194]], rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
