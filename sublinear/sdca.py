@@ -57,8 +57,9 @@ penalize_intercept : bool, default=True
         Whether to go over from steps on single duals to an interior point method on all of them, or
         to Newton's. "auto": where more is left for steps, at their pace, than that is expected to
         take, which happens where columns have very different scales, rows lie far from the origin,
-        or alpha is small; least squares of few columns is solved so from the start. True: after the
-        first epoch; False: never. There are at most 2048 weights or rows, or at most 4096, the
+        or alpha is small; from the start for least squares of few columns, and with the squared and
+        the logistic loss where lengths of rows foretell slow steps. True: after the first epoch at
+        the latest; False: never. There are at most 2048 weights or rows, or at most 4096, the
         square of which is at most the number of stored values; for the squared, squared hinge and
         logistic loss conjugate gradients serve X of any shape, before steps are slow on trial
         alone. An epoch is then an iteration, which reads the rows up to six times. It takes 75 to

@@ -34,7 +34,7 @@ from sublinear._core.schedule import Budget
 from sublinear._drive import _Timing
 from sublinear._second_order import is_foretold, least_passes, linear_spaces
 from sublinear._solvers import newton as newton_module
-from sublinear._solvers.finisher import Finisher
+from sublinear._solvers.finisher import FIRST_CERTIFICATE, SELDOM, Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton, spread_sample
 from sublinear._solvers.sdca import SDCA
@@ -492,6 +492,18 @@ def test_foretold_passes_of_extreme_curvatures():
     assert least_passes(loss, np.ones(3), 1.0) == least_passes(loss, np.ones(3), 0.0) == 0
     assert least_passes(loss, np.array([0.0, 1.0]), 1e-3) == pytest.approx(math.log(1000) / 2)
     assert 1e290 < least_passes(loss, np.full(3, np.inf), 1e-3) < math.inf
+
+
+def test_early_iterations_without_a_matrix_are_certified_where_they_end_or_promise_enough():
+    X, y = make_data("logistic", n_rows=2000)
+    solver = finisher(make_objective("logistic", X, y, alpha=1e-8), TruncatedNewton, at_once=True)
+    while solver.second is None:
+        solver.advance(2**60)
+    assert solver.certificate_growth == SELDOM
+    solver.second.is_stuck = True
+    assert solver.certificate_growth == 1
+    solver.second.is_stuck, solver.n_iterations = False, FIRST_CERTIFICATE
+    assert solver.certificate_growth == solver.first.certificate_growth
 
 
 @pytest.mark.parametrize("name", ["logistic", "squared"])

@@ -21,6 +21,7 @@ from sublinear._core.solver import NOT_QUIET, Solver
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 FIRST_CERTIFICATE = 16  # iterations that form no matrix, before any but one that promises enough
+SELDOM = 2.0**60  # growth of the work between two certificates that none reaches
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
@@ -247,10 +248,11 @@ class Finisher(Solver):
         growth = self.first.certificate_growth
         if self.second is None:
             return growth
-        if self.n_iterations < FIRST_CERTIFICATE and not self.second.method.factorises:
-            return math.inf
         is_fine = self.second.best.relative_gap <= FINE and not self.space.estimates_rounding
-        return 1.0 if self.second.is_stuck or is_fine else max(growth, GROWTH)
+        if self.second.is_stuck or is_fine:
+            return 1.0
+        is_early = self.n_iterations < FIRST_CERTIFICATE and not self.second.method.factorises
+        return SELDOM if is_early else max(growth, GROWTH)
 
     @property
     def estimated_gap(self):
