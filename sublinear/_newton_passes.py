@@ -127,8 +127,13 @@ class NewtonPlan:
         return done.work + done.n_passes * self.overhead
 
     def _fits(self, done):
-        """Tell whether half of the passes, or two, which a step takes, keep within the limits."""
-        n_least = max(2, int(self.n_expected) // 2)
+        """Tell whether half of the passes, or two, which a step takes, keep within the limits.
+
+        All of them at the start, where single steps have found no duals yet.
+        """
+        n_least = int(self.n_expected)
+        if done.n_passes > 0:
+            n_least = max(2, n_least // 2)
         within = done.n_read + n_least * self.n_read <= self.limits.max_accesses
         return within and done.n_passes + n_least <= self.limits.max_iter
 

@@ -323,7 +323,7 @@ def test_when_it_is_time(n_passes, n_read, gap, is_due):
 
 
 @pytest.mark.parametrize(
-    ("least_work", "max_iter", "is_due"), [(5999, 30, False), (6000, 30, True), (6000, 29, False)]
+    ("least_work", "max_iter", "is_due"), [(5999, 60, False), (6000, 60, True), (6000, 59, False)]
 )
 def test_what_is_known_before_the_first_pass(least_work, max_iter, is_due):
     plan = NewtonPlan(

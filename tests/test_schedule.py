@@ -82,25 +82,34 @@ def test_what_is_known_before_the_first_pass_decides(least_work, begins):
 
 
 def test_nothing_begins_at_the_start_where_limits_are_near():
-    for limit in ({"max_iter": 9}, {"max_accesses": 9999}):
+    for limit in ({"max_iter": 39}, {"max_accesses": 39_999}):
         decisions = schedule(least_work=1e6, **limit)
         assert not decisions.decide(AT_START, [space()], unasked)
-    for limit in ({"max_iter": 10}, {"max_accesses": 10_000}):
+    for limit in ({"max_iter": 40}, {"max_accesses": 40_000}):
         assert schedule(least_work=1e6, **limit).decide(AT_START, [space()], gap_of(1.0))
+    once = space(n_expected=2, solves_once=True)
+    assert schedule(least_work=1e6, max_iter=1).decide(AT_START, [once], gap_of(1.0))
 
 
 def test_nothing_begins_where_the_start_is_the_end():
     assert not schedule(least_work=1e6).decide(AT_START, [space()], gap_of(0.0, tol=0.0))
 
 
-def test_products_are_tried_at_the_start_for_an_eighth_of_what_is_known():
+def test_products_are_tried_at_the_start_for_a_quarter_of_what_is_known():
     plan = [space(factorises=False)]
-    decisions = schedule(least_work=800.0)
+    decisions = schedule(least_work=400.0)
     assert decisions.decide(AT_START, plan, gap_of(1.0)) and decisions.is_trial
     assert decisions.budget.allowed == 100.0
-    assert not schedule(least_work=799.0).decide(AT_START, plan, gap_of(1.0))
+    assert not schedule(least_work=399.0).decide(AT_START, plan, gap_of(1.0))
     decisions = schedule(least_work=WORST_CASE * 1000.0)
     assert decisions.decide(AT_START, plan, gap_of(1.0)) and not decisions.is_trial
+
+
+def test_a_trial_takes_half_of_what_the_surer_method_may_take_at_most():
+    plan = [space(factorises=False), space(due=600.0)]
+    decisions = schedule(least_work=1e20)
+    assert decisions.decide(AT_START, plan, gap_of(1.0)) and decisions.is_trial
+    assert decisions.budget.allowed == 300.0
 
 
 def test_a_trial_at_the_start_gives_way_until_ascent_has_done_as_much_twice():

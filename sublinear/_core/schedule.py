@@ -20,7 +20,7 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 TRIAL = 0.5  # of the work of ascent, for a method that may take little work or much
-FORESEEN = 1 / 4  # of work that is known to come: it allows for a trial as if it were done
+FORESEEN = 1 / 2  # of work that is known to come: it allows for a trial as if it were done
 PAUSE = 2  # times the work of ascent, until a method that was found slow goes on
 MOST_SLOWER = 4  # times the mean work: a recent pace is not taken for slower, as a gap may rest
 
@@ -152,8 +152,10 @@ class Schedule:
         return self._begins(spaces, spent, (times - 1) * spent)
 
     def _begins_at_start(self, done, spaces, ascent_gap):
-        foreseen = FORESEEN * self.least_work
-        if foreseen == 0 or not self.fits(done, spaces[0], spaces[0].least_expected):
+        foreseen, space = FORESEEN * self.least_work, spaces[0]
+        # ascent has found no duals yet that a limit would leave
+        n_least = space.least_expected if space.solves_once else space.spare
+        if foreseen == 0 or not self.fits(done, space, n_least):
             return False
         gap, _, wanted = ascent_gap()  # a starting intercept may be all that is needed
         return gap > wanted and self._begins(spaces, foreseen, self.least_work)
@@ -210,7 +212,7 @@ class Schedule:
             most = max(rest, space.most_work)
             self.budget = Budget(most, most)
             return True
-        allowed = TRIAL * spent
+        allowed = TRIAL * min(spent, later[0].most_work) if later else TRIAL * spent
         # a slow ascent is left for the surer one in any case
         is_left_anyway = slow and has_surer and space.least_work <= later[0].expected_work
         if is_left_anyway:

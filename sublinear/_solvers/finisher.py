@@ -188,7 +188,7 @@ class Finisher(Solver):
             self.max_accesses,
             self.at_once,
             self.objective.loss.is_curved,
-            self._work_of(least_passes),
+            self._work_of(min(least_passes, self.max_iter)),
         )
         self.left = list(self.spaces)  # the present one, and those after it
         self.is_at_end = True  # of a pass of the first solver
