@@ -45,7 +45,7 @@ class NewtonPlan:
     n_read : int, default=0
         Feature values that their pass reads for a problem.
     n_expected : float, default=0
-        Passes that they are expected to take; 0: they begin whatever steps of single duals take.
+        Passes that they are expected to take; 0: they begin after the first pass in any case.
     least_work : float, default=0
         That steps of single duals take in all, as far as it is known before the first pass.
     limits : Limits, default=None
@@ -111,7 +111,7 @@ class NewtonPlan:
             Returns what the gap was, where the pace decides.
         """
         if not self.n_expected:
-            return True
+            return done.n_passes > 0
         spent, due = self.spent(done), self.n_expected * (self.cost + self.overhead)
         if done.n_passes == 0:
             return self.least_work >= due and self._fits(done)

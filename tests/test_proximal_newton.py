@@ -1,6 +1,7 @@
 """The proximal Newton method over a source: its oracle's steps, and fits that creep without it."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -331,6 +332,10 @@ def test_what_is_known_before_the_first_pass(least_work, max_iter, is_due):
         n_read=4000, n_expected=60, least_work=least_work, limits=Limits(1e-2, max_iter, 10**6),
     )  # fmt: skip
     assert plan.is_due(PassesDone(0, 0.0, 0), np.inf, np.inf, at_start=None) == is_due
+    in_any_case = replace(plan, n_expected=0)
+    for n_passes in (0, 1):
+        done = PassesDone(n_passes, 30.0 * n_passes, 0)
+        assert in_any_case.is_due(done, np.inf, np.inf, at_start=None) == (n_passes > 0)
 
 
 @pytest.mark.parametrize("name", ["squared", "logistic"])

@@ -81,7 +81,8 @@ class DualStreamFit(StreamFit):
                 intercepts[:] = self.intercept_
         n_passes = 0.0
         if duals is None and is_foretold(loss, extent):
-            curvatures = extent.moments / (self.alpha * extent.weight)
+            with np.errstate(all="ignore"):
+                curvatures = extent.moments / (self.alpha * extent.weight)
             n_passes = least_passes(loss, curvatures, limits.tol)
         plan = NewtonPlan.of(
             extent,

@@ -85,7 +85,8 @@ def extent_of(stream, constant, wants_labels, watch):
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     some, of_some = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
-    extent.moments = some * (of_some + extent.constant**2)
+    with np.errstate(all="ignore"):  # of rows that solvers refuse
+        extent.moments = some * (of_some + extent.constant**2)
     if middles:
         extent.middle = middle_of_parts(*zip(*middles, strict=True))
     return extent
