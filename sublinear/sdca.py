@@ -45,6 +45,7 @@ from sublinear._validation import (
 from sublinear._warnings import warn
 from sublinear.theory import safe_beta, spectral_norm_of
 
+ENOUGH_ROWS = 2**16  # whose lengths foretell how long steps on single duals will take
 SIGMA_MARGIN = 1.02  # the Lanczos method approaches sigma^2 from below
 SIGMA_TOL = 0.003
 
@@ -152,7 +153,8 @@ class _DualModel(DualStreamFit, LinearModel):
             return solver
         n_passes, loss = 0.0, objective.loss
         if duals is None and is_foretold(loss, objective.matrix):
-            n_passes = least_passes(loss, solver.curvatures(), self.tol)
+            step = max(1, objective.matrix.n_rows // ENOUGH_ROWS)
+            n_passes = least_passes(loss, solver.curvatures(step), self.tol)
         return Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses, n_passes)
 
     def _penalizes_intercept(self):

@@ -486,6 +486,15 @@ def test_what_foretells_nothing(name):
         assert is_foretold(loss, extent) == (is_enough and name in ("logistic", "squared"))
 
 
+def test_curvatures_of_some_examples():
+    X, y = make_data("logistic")
+    solver = SDCA(make_objective("logistic", X, y), bits(0))
+    every = solver.curvatures()
+    np.testing.assert_allclose(every, ((X**2).sum(axis=1) + 1) / (1e-3 * 80), rtol=1e-12)
+    for step in (3, 79, 80):
+        np.testing.assert_array_equal(solver.curvatures(step), every[::step])
+
+
 def test_foretold_passes_of_extreme_curvatures():
     loss = REGISTRY["squared"].loss()
     assert least_passes(loss, np.zeros(3), 1e-3) == 0

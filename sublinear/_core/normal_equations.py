@@ -117,6 +117,8 @@ class NormalEquations:
 
     def all_duals(self, duals):
         """Return the duals of all rows: those without weight are 0."""
+        if len(duals) == self.matrix.n_rows:
+            return duals.copy()
         everywhere = np.zeros(self.matrix.n_rows)
         everywhere[self.rows] = duals
         return everywhere

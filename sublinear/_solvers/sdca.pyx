@@ -279,9 +279,9 @@ cdef class SDCA(Solver):
         """Return the duals as an array of its own (float64)."""
         return self.examples.duals()
 
-    def curvatures(self):
-        """Return the curvature of the dual along every coordinate (float64)."""
-        return self.examples.curvatures()
+    def curvatures(self, step=1):
+        """Return the curvature of the dual along coordinates, one in `step` (float64)."""
+        return self.examples.curvatures(step)
 
     def set_duals(self, duals):
         """Give every dual a new, feasible value; `w` is left to who shares it."""
