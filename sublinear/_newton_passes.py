@@ -18,10 +18,9 @@ from sublinear._drive import CONTRADICTION, Limits
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._solvers.spaces import LARGEST, Columns
 
-GROWTH = 2.0  # of the work between two certificates, at most, of losses with kinks
-SMOOTH_GROWTH = 4.0  # the same of others, whose later duals are better
+GROWTH = 4.0  # of the work between two certificates, at most
 FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
-NEAR = 100.0  # times tol, if the gap of a loss without kinks is as small as that
+NEAR = 100.0  # times tol, if it is as small as that
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
@@ -330,12 +329,10 @@ class NewtonPasses:
     def certificate_growth(self):
         """As that of dual ascent; 1 where all have come to an end, or the gap is small by now.
 
-        Later duals of losses with kinks may be worse.
+        Later duals may be worse.
         """
-        small, growth = FAR * self.gap_before, GROWTH
-        if self.plan.loss.n_kinks == 0:
-            small, growth = min(small, NEAR * self._enough), SMOOTH_GROWTH
-        return growth if self.active and self.gap > small else 1.0
+        is_small = self.gap <= min(FAR * self.gap_before, NEAR * self._enough)
+        return 1.0 if is_small or not self.active else GROWTH
 
     @property
     def gap(self):
