@@ -71,9 +71,10 @@ def extent_of(stream, constant, wants_labels, watch):
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
-        norms = matrix.squared_norms()
-        squares += float(norms.sum())
-        lengths.append((weights[::ROWS_OF_A_LENGTH], norms[::ROWS_OF_A_LENGTH]))
+        if callable(constant):
+            squares += float(matrix.squared_norms().sum())
+        some = Matrix(block.X[::ROWS_OF_A_LENGTH])
+        lengths.append((weights[::ROWS_OF_A_LENGTH], some.squared_norms()))
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
@@ -84,9 +85,9 @@ def extent_of(stream, constant, wants_labels, watch):
             middles.append((middle(targets, weights), weights.sum()))
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
-    some, of_some = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
+    weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
     with np.errstate(all="ignore"):  # of rows that solvers refuse
-        extent.moments = some * (of_some + extent.constant**2)
+        extent.moments = weights * (norms + extent.constant**2)
     if middles:
         extent.middle = middle_of_parts(*zip(*middles, strict=True))
     return extent
