@@ -18,9 +18,9 @@ from sublinear._drive import CONTRADICTION, Limits
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._solvers.spaces import LARGEST, Columns
 
-GROWTH = 4.0  # of the work between two certificates, at most
-FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
-NEAR = 100.0  # times tol, if it is as small as that
+LEAST_PASSES, LEAST_GROWTH = 8, 2.0  # to the first certificate; of their number, to the next one
+MOST = 2.0  # times that, if the gap has not become a good deal smaller
+FAR = 0.25  # of the certified gap is so
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
@@ -299,17 +299,17 @@ class NewtonPasses:
 
     Attributes
     ----------
-    n_passes : int
+    n_passes, n_certified : int
+        How many there were, and at the last certificate.
     n_rests : int
         How often all methods had come to an end, and had to go on.
     """
 
-    counts = "n_passes", "n_rests", "gap_before"
+    counts = "n_passes", "n_rests", "n_certified"
 
     def __init__(self, plan, certified, at_zeros):
         self.plan, self.bounds = plan, certified.bounds
-        self.n_passes = self.n_rests = 0
-        self.gap_before = np.inf  # gap at the last certificate, or after the first pass
+        self.n_passes = self.n_rests = self.n_certified = 0
         self.methods = [
             ProximalNewton(plan.loss, plan.penalty, w, max(primal, LEAST_WIDTH), plan.tol)
             for w, primal in zip(*certified.start(at_zeros), strict=True)
@@ -327,17 +327,22 @@ class NewtonPasses:
 
     @property
     def certificate_growth(self):
-        """As that of dual ascent; 1 where all have come to an end, or the gap is small by now.
+        """1 where all methods rest, or after many passes; else a gap is known without certificate.
 
-        Later duals may be worse.
+        It is what a pass has found for the present weights. Later duals may be worse.
         """
-        is_small = self.gap <= min(FAR * self.gap_before, NEAR * self._enough)
-        return 1.0 if is_small or not self.active else GROWTH
+        ripeness = self.n_passes / max(LEAST_PASSES, LEAST_GROWTH * self.n_certified)
+        is_due = ripeness >= MOST or (ripeness >= 1 and self.gap <= FAR * self._certified_gap)
+        return 1.0 if is_due or not self.active else np.inf
 
     @property
     def gap(self):
         """Of all problems together."""
         return sum(gap for gap, _ in self.estimates)
+
+    @property
+    def _certified_gap(self):
+        return sum(method.primal for method in self.methods) - self.bounds.sum()
 
     @property
     def _enough(self):
@@ -378,8 +383,6 @@ class NewtonPasses:
         with np.errstate(all="ignore"), one_blas_thread():
             for _, method in self.active:
                 method.end()
-        if self.n_passes == 1:
-            self.gap_before = self.gap
         if self.gap <= self._enough:
             for method in self.methods:
                 method.is_resting = True

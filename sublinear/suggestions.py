@@ -160,7 +160,7 @@ RELIABLE = {SDCAClassifier, PegasosClassifier}
 # L2SVMClassifier got there in 19 of 57 problems and was never first.
 MEASURED = {
     SDCAClassifier: Cost(1.17, 2, Microseconds(792, 0.000146, 0.115, 0.000622, 0.00317)),
-    PegasosClassifier: PegasosCost(1.26, 2, Microseconds(715, 8.59e-07, 0.0804, 0.000528, 0.00516)),
+    PegasosClassifier: PegasosCost(1.26, 1, Microseconds(715, 8.59e-07, 0.0804, 0.000528, 0.00516)),
     SublinearPerceptron: Cost(
         1.1, 0, Microseconds(780, 1.25e-06, 0.222, 0.000347, 0), by_lines=True
     ),

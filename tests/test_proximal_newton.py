@@ -358,8 +358,10 @@ def test_weights_and_lengths_of_some_rows():
     random = np.random.default_rng(0)
     X, weights = random.normal(size=(200, 3)), random.random(200)
     blocks = [Block(X[:130], np.ones(130), weights[:130]), Block(X[130:], np.ones(70), None)]
-    extent = extent_of(Stream(blocks, y_numeric=True, read_ahead=0), 2.0, False, lambda block: None)
+    stream = Stream(blocks, y_numeric=True, read_ahead=0)
+    extent = extent_of(stream, 2.0, REGRESSION_LOSSES["squared"].loss(), False, lambda block: None)
     weights[130:] = 1
+    np.testing.assert_allclose(extent.at_zeros, [weights.sum() / 2, 0.0], rtol=1e-12)  # y is 1
     lengths = weights * ((X**2).sum(axis=1) + 4)
     np.testing.assert_allclose(extent.moments, lengths[[0, 64, 128, 130, 194]], rtol=1e-12)
 

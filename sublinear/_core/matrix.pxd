@@ -16,6 +16,11 @@ cdef void dot_pairs(
     const double* v, double* products, double* seconds
 ) noexcept nogil
 
+cdef void add_lines(
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
+    const double* factors, double* total
+) noexcept nogil
+
 cdef void squares(
     const Lines* lines, Py_ssize_t start, Py_ssize_t stop, double* norms) noexcept nogil
 

@@ -185,6 +185,20 @@ cdef void dots(
         k += 1
 
 
+cdef void add_lines(
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
+    const double* factors, double* total
+) noexcept nogil:
+    """total += factors[k] x for x = line order[k], k in [start, stop)."""
+    cdef Py_ssize_t k = add_in_fours(lines, order, start, stop, factors, NULL, total)
+    cdef Line x
+    while k < stop:
+        prefetch_ahead(lines, order, k, stop, total)
+        x = line_at(lines, order[k])
+        add(&x, factors[k], total)
+        k += 1
+
+
 cdef Py_ssize_t add_in_fours(
     const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
     const double* factors, const double* v, double* total
@@ -448,19 +462,12 @@ cdef class Matrix:
         w : ndarray of shape (n_weights,), float64
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
-        cdef Line x
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first
         self._check_sizes(factors.shape[0], n, w, w)
         for first in range(0, n, step):
-            last = min(n, first + step)
             with nogil:
-                k = add_in_fours(
-                    &self.rows, &sequence[0], first, last, &factors[0], NULL, &w[0])
-                while k < last:
-                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
-                    x = line_at(&self.rows, sequence[k])
-                    add(&x, factors[k], &w[0])
-                    k += 1
+                add_lines(
+                    &self.rows, &sequence[0], first, min(n, first + step), &factors[0], &w[0])
             PyErr_CheckSignals()
 
     def add_moments(

@@ -42,6 +42,9 @@ cdef class Objective(WeightedExamples):
 
     cdef double curvatures_of(
         self, Py_ssize_t start, Py_ssize_t stop, double* curvatures) noexcept nogil
+    cdef void add_duals(
+        self, Py_ssize_t start, Py_ssize_t stop, const double* duals, Py_ssize_t stride, double* w
+    ) noexcept nogil
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 
     cdef double penalty_of(self, const double* w) noexcept nogil

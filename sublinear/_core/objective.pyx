@@ -29,7 +29,7 @@ import numpy as np
 
 from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_size
-from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
+from sublinear._core.matrix cimport WORTH_THREADS, add_lines, dot_pairs, dots, squares
 from sublinear._core.weighted_examples import sample_by_weight
 
 # Places in Objective.sums, whose fields are those of BlockSums: first the losses of candidates.
@@ -41,6 +41,7 @@ INNER = REACH + 1
 cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
+    CACHED_ENTRIES = 1 << 14     # of rows that one reading is enough for
     SEEN = 16                    # an estimate reads one row in so many,
     LEAST_SEEN = 1024            # but at least so many rows
 
@@ -213,10 +214,12 @@ cdef class Objective(WeightedExamples):
 
     def sums(
         self, candidates, const double[::1] w=None, const double[:] duals=None,
-        bint wants_reach=False, bint wants_inner=False, Py_ssize_t one_in=1
+        bint wants_reach=False, bint wants_inner=False, Py_ssize_t one_in=1,
+        double[::1] of_duals=None
     ):
         """Return the BlockSums over all rows as an array (see `certificate`).
 
+        Adds w(duals) to `of_duals`, in the same reading of rows that stay in the cache.
         With `one_in` above 1, estimates from one row in so many: some rows of each block or, where
         weights differ, rows drawn by these, so that none counts for much more than another.
         """
@@ -234,6 +237,8 @@ cdef class Objective(WeightedExamples):
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
         step = n_threads * max(1, self.matrix.rows_per_call() // length)    # one each at least
+        if of_duals is not None and n_threads == 1:
+            step = max(1, CACHED_ENTRIES * n // (length * max(1, self.matrix.n_stored)))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
@@ -241,6 +246,11 @@ cdef class Objective(WeightedExamples):
             ):
                 result[block] = self.block_sums(
                     block * length, min(n, block * length + part), &at)
+            if of_duals is not None:
+                with nogil:
+                    self.add_duals(
+                        first * length, min(n, last * length), &duals[0], at.dual_stride,
+                        &of_duals[0])
             PyErr_CheckSignals()
         total = np.add.reduce(partial, axis=0)
         if one_in == 1:
@@ -337,7 +347,7 @@ cdef class Objective(WeightedExamples):
         """
         candidates = [w] if candidates is None else candidates
         return self.certificate_of_sums(
-            self.sums(candidates, w, duals, rounding > 0), w, candidates, rounding)
+            self.sums(candidates, w, duals, rounding > 0), w, candidates, w, rounding)
 
     def estimate(self, w, duals, candidates):
         """Return the gap and the primal value of the best candidate, guessed from some of the rows.
@@ -364,8 +374,8 @@ cdef class Objective(WeightedExamples):
             found.append((gap, loss + self.penalty(v)))
         return min(found)
 
-    def certificate_of_sums(self, sums, w, candidates, double rounding=0):
-        """Return what `certificate` does, given the sums over all rows."""
+    def certificate_of_sums(self, sums, w, candidates, of_duals, double rounding=0):
+        """Return what `certificate` does, given the sums over all rows, any w, and w(duals)."""
         primals = [
             self.penalty(v) + loss / self.total_weight
             for v, loss in zip(candidates, sums[:CONJUGATE])
@@ -373,6 +383,8 @@ cdef class Objective(WeightedExamples):
         conjugate, reach = sums[CONJUGATE:REACH + 1] / self.total_weight
         error = rounding * reach / self.alpha
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
+        if of_duals is not w:
+            dual -= self.penalty(w - of_duals)
         return primals, dual
 
     def certificate_of(self, duals, candidates):
@@ -385,10 +397,9 @@ cdef class Objective(WeightedExamples):
         """
         if self.free_intercept:
             self.balance(duals)
-        w = self.weights_of_dual(duals)
-        if self.free_intercept:
-            w[self.matrix.n_columns] = 0
-        return self.certificate(w, duals, candidates)
+        of_duals = np.zeros(self.matrix.n_weights)
+        sums = self.sums(candidates, candidates[0], duals, of_duals=of_duals)
+        return self.certificate_of_sums(sums, candidates[0], candidates, of_duals)
 
     def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
         """Return by what to multiply duals that come from elsewhere, as `best_multiple` does.
@@ -436,23 +447,35 @@ cdef class Objective(WeightedExamples):
         """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
         result = np.zeros(self.matrix.n_weights)
         cdef double[::1] w = result
-        cdef Py_ssize_t i = 0, n = self.matrix.n_rows, last
-        cdef Py_ssize_t step = self.matrix.rows_per_call()
-        cdef double scale = 1 / (self.alpha * self.total_weight)
-        cdef Line x
+        cdef Py_ssize_t n = self.matrix.n_rows, step = self.matrix.rows_per_call(), first
         if duals.shape[0] != n:
             raise ValueError(f"{n} rows, but {duals.shape[0]} duals")
-        while i < n:
-            last = min(n, i + step)
+        for first in range(0, n, step):
             with nogil:
-                while i < last:
-                    if duals[i] != 0 and self.weight(i) != 0:
-                        x = line_at(&self.matrix.rows, i)
-                        add(&x, scale * self.weight(i) * duals[i], &w[0])
-                    i += 1
+                self.add_duals(
+                    first, min(n, first + step), &duals[0],
+                    duals.strides[0] // <Py_ssize_t> sizeof(double), &w[0])
             PyErr_CheckSignals()
         self.accesses += self.matrix.n_stored
         return result
+
+    cdef void add_duals(
+        self, Py_ssize_t start, Py_ssize_t stop, const double* duals, Py_ssize_t stride, double* w
+    ) noexcept nogil:
+        """w += s_i a_i x_i / (alpha W) for the rows [start, stop)."""
+        cdef uint32_t order[BLOCK]
+        cdef double factors[BLOCK]
+        cdef double scale = 1 / (self.alpha * self.total_weight), factor
+        cdef Py_ssize_t i = start, count
+        while i < stop:
+            count = 0
+            while i < stop and count < BLOCK:
+                factor = scale * self.weight(i) * duals[i * stride]
+                if factor != 0:
+                    order[count], factors[count] = <uint32_t> i, factor
+                    count += 1
+                i += 1
+            add_lines(&self.matrix.rows, order, 0, count, factors, w)
 
     def subgradient(self, const double[::1] w, const uint32_t[::1] rows, double[::1] pull):
         """Return sum_i s_i l'(<w, x_i>) x_i over the rows, and how many feature values it read.

@@ -46,7 +46,7 @@ def feasible_start(objective, duals, intercepts, other):
             [np.append(w[:-1], b / objective.constant) for b in (intercept, other)]
             for w, intercept in zip(ws, intercepts, strict=True)
         ]
-        primals, _ = objective.certificate(ws, duals, models)
+        primals, *_ = objective.certificate(models, lambda k, where, _: duals[k, where], ws)
         for k, (own, of_other) in enumerate(primals):
             if is_far_off(own, of_other):
                 intercepts[k] = other
@@ -181,10 +181,11 @@ class StreamedAscent:
                 solver.w[-1] += self.moves[k]
 
     def found(self, at_end):
-        """Return the models of every problem, the duals, w of them, and their masses.
+        """Return the models of every problem, and w of the duals or None.
 
-        The models are w and, where it is kept, the mean of the pass. Masses, which take a pass
-        unless one has just come to its end, are for intercepts without penalty.
+        The models are w and, where it is kept, the mean of the pass. With an intercept without
+        penalty duals are to be balanced, by masses that take a pass unless one has just come to
+        its end.
         """
         if self.inside:
             self.duals[self.problem, self.where] = self.solvers[self.problem].duals()
@@ -197,15 +198,27 @@ class StreamedAscent:
             models.append([w, *means])
         if self.free_intercept:
             self.certified = (self.masses if at_end else self.objective.masses(self.duals)).copy()
-        return models, self.duals, self.weights, self.certified
+            return models, None
+        return models, self.weights
 
-    def adopt(self, k, duals, w, masses, last_weight):
-        """Take duals of a problem, with their w and masses, and a weight of the constant column."""
+    def feasible_duals(self, k, where, part):
+        """Return those of problem k and a block, once `found` has been called."""
+        if not self.free_intercept:
+            return self.duals[k, where]
+        duals = self.duals[k, where].copy()
+        part.balance(duals, self.certified[k])
+        return duals
+
+    def adopt(self, k, duals, w, mass, last_weight):
+        """Take duals of a problem, with their w, and a weight of the constant column.
+
+        `mass` is that of the positive ones, and of the negative, of an intercept without penalty.
+        """
         self.duals[k], self.sleep[k] = duals, 0
-        self.masses[k] = self.certified[k] = masses
         solver = self.solvers[k]
         solver.w[:] = w
         if self.free_intercept:
+            self.masses[k] = self.certified[k] = mass
             solver.w[-1] = last_weight
             self.shifts[k], self.moves[k] = last_weight - w[-1], 0.0
 

@@ -33,7 +33,7 @@ from sublinear._second_order import is_foretold, least_passes
 from sublinear._solvers.sdca import free_constant
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
-from sublinear._streamed_sdca.objective import StreamedObjective, extent_of
+from sublinear._streamed_sdca.objective import StreamedObjective, extent_of, values_at_zeros
 from sublinear._streamed_sdca.solver import READ_COST, READ_SHARE, StreamedSDCA
 from sublinear._threads import effective_threads
 from sublinear._validation import check_total_weight
@@ -50,8 +50,9 @@ class DualStreamFit(StreamFit):
         started = time.perf_counter()
         if classes is not None:
             classes = given_classes(classes)
-        extent = self._extent(stream, classes, checkpoint)
-        targets, weigh, weight = self._problems(extent, classes)
+        loss = self._make_loss()
+        extent = self._extent(stream, classes, loss, checkpoint)
+        targets, weigh, weight, zeros = self._problems(extent, classes, loss)
         check_total_weight(weight, "the weights of all blocks")
         if checkpoint:
             checkpoint.count_rows(extent.n_rows)
@@ -60,9 +61,8 @@ class DualStreamFit(StreamFit):
             set_fitted_state(self, state, extent.n_rows)
             self._warn_if_limited(self._limits())
             return
-        loss = self._make_loss()
         make = self._objective_maker(weight, loss)
-        objective = StreamedObjective(stream, extent, targets, make, weigh)
+        objective = StreamedObjective(stream, extent, targets, make, weigh, zeros / weight)
         solver = self._make_streamed_solver(objective, extent, loss, cold=state is not None)
         if state:
             solver.set_state(state)
@@ -100,7 +100,7 @@ class DualStreamFit(StreamFit):
         ascent = StreamedAscent(objective, extent, self._seeds(n_problems), start, intercepts)
         return StreamedSDCA(objective, ascent, limits.max_accesses, plan)
 
-    def _extent(self, stream, classes, checkpoint):
+    def _extent(self, stream, classes, loss, checkpoint):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         if self._has_free_intercept():
@@ -115,26 +115,28 @@ class DualStreamFit(StreamFit):
             count(block.X.shape[0])
 
         with rows_shown(self.verbose, name) as count:
-            extent = extent_of(stream, constant, is_classifier(self), watch)
+            extent = extent_of(stream, constant, loss, is_classifier(self), watch)
         self.n_features_in_ = extent.n_features
         return extent
 
-    def _problems(self, extent, classes):
-        """Return what makes targets, for every problem; what weighs a block; the total weight."""
+    def _problems(self, extent, classes, loss):
+        """Return what makes targets, for every problem; what weighs a block; sums over all rows.
+
+        These are the total weight, and `values_at_zeros` of all problems.
+        """
         if not is_classifier(self):
             targets = [partial(contiguous, dtype=np.float64)]
-            return targets, lambda block: block.sample_weight, extent.weight
+            return targets, lambda block: block.sample_weight, extent.weight, extent.at_zeros
         self.classes_ = classes
         if classes is None:
             self.classes_ = whole_numbers_as_integers(find_classes(extent.labels.labels))
         labels = positive_classes(self.classes_)
         targets = [partial(margin_targets, label=label) for label in labels]
-        factors, total = None, extent.weight
+        factors, total, masses = None, extent.weight, extent.labels.of(self.classes_)
         if self.class_weight is not None:
-            masses = extent.labels.of(self.classes_)
             factors = class_factors(self.class_weight, self.classes_, masses)
             with np.errstate(over="ignore"):
-                total = float(masses @ factors)
+                total, masses = float(masses @ factors), masses * factors
             if total == 0:
                 raise ValueError(WEIGHTLESS)
 
@@ -142,7 +144,8 @@ class DualStreamFit(StreamFit):
             check_known_labels(block.y, self.classes_)
             return weights_by_class(block.y, block.sample_weight, self.classes_, factors)
 
-        return targets, weigh, total
+        zeros = sum(values_at_zeros(loss, make(self.classes_), masses) for make in targets)
+        return targets, weigh, total, zeros
 
     def _objective_maker(self, total_weight, loss):
         """Return what makes a block's Objective; a callback that sets parameters comes too late."""

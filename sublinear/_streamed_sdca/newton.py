@@ -10,6 +10,8 @@ from sublinear._solvers.proximal_newton import ProximalNewton
 class StreamedNewton(NewtonPasses):
     """Those of all problems, which share every pass, with a second dual for every example.
 
+    And a third one, of its certificates.
+
     It does what StreamedAscent does, by other steps.
 
     Parameters
@@ -25,6 +27,10 @@ class StreamedNewton(NewtonPasses):
     ----------
     centres : ndarray of shape (n_problems, n_rows), float64
         The methods' duals.
+    duals : ndarray like them
+        Those that the last certificate has taken; None before the first one.
+    masses : ndarray of shape (n_problems, 2)
+        By which these were balanced, where an intercept has no penalty.
     """
 
     counts = "centres", *NewtonPasses.counts
@@ -34,6 +40,7 @@ class StreamedNewton(NewtonPasses):
     def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)
         self.objective, self.centres, self.reads = objective, duals.copy(), reads
+        self.duals = self.masses = None
 
     def visit(self, where, objectives, left, own):
         """Go through a block and return True, unless that would read more than is left."""
@@ -49,17 +56,30 @@ class StreamedNewton(NewtonPasses):
         return True
 
     def found(self, at_end):
-        """As StreamedAscent: the methods' weights, and the duals that belong to them.
+        """As StreamedAscent; masses always take a pass."""
+        self.n_certified, self.masses = self.n_passes, None
+        if self.duals is None:
+            self.duals = np.empty_like(self.centres)
+        if self.plan.has_free_intercept:
+            masses = np.zeros((len(self.duals), 2))
+            for where, objectives in self.objective.blocks(least_rows=self.least_rows):
+                for k, part in enumerate(objectives):
+                    masses[k] += part.masses(self.feasible_duals(k, where, part))
+            self.masses = masses
+        return [[w] for w in self.weights], None
 
-        Takes a pass, which reads every row twice.
-        """
-        duals, self.gap_before = np.zeros_like(self.centres), self.gap
-        ws, masses = np.zeros((len(duals), len(self.plan.penalty))), np.zeros((len(duals), 2))
-        for where, objectives in self.objective.blocks(least_rows=self.least_rows):
-            for k, (method, part) in enumerate(zip(self.methods, objectives, strict=True)):
-                with np.errstate(all="ignore"):
-                    own = duals[k, where] = method.duals(part, self.centres[k, where])
-                ws[k] += part.weights_of_dual(own)
-                masses[k] += part.masses(own)
-                self.objective.accesses += part.accesses + part.matrix.n_stored
-        return [[w] for w in self.weights], duals, ws, masses
+    def feasible_duals(self, k, where, part):
+        """As StreamedAscent: those that belong to the method's weights."""
+        duals = self.duals[k, where]
+        if self.masses is not None:
+            part.balance(duals, self.masses[k])
+            return duals
+        with np.errstate(all="ignore"):
+            duals[:] = self.methods[k].duals(part, self.centres[k, where])
+        self.objective.accesses += part.matrix.n_stored
+        return duals
+
+    def hand_over(self, k, w, ascent):
+        """Let dual ascent go on from the duals that a certificate has taken, and their w."""
+        mass = None if self.masses is None else self.masses[k].min()
+        ascent.adopt(k, self.duals[k], w, mass, self.methods[k].w[-1])

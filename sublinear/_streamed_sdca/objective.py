@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Extent:
         About the weighted median of all targets, where labels are not wanted.
     moments : ndarray
         Weights times squared lengths, the constant column included, of some of the rows.
+    at_zeros : ndarray of shape (2,)
+        What `values_at_zeros` of all targets are, where labels are not wanted.
     """
 
     n_blocks: int = 0
@@ -48,6 +51,7 @@ class Extent:
     constant: float = 0.0
     middle: float = 0.0
     moments: np.ndarray | None = None
+    at_zeros: np.ndarray = field(default_factory=partial(np.zeros, 2))
 
     @property
     def n_weights(self):
@@ -55,7 +59,15 @@ class Extent:
         return self.n_features + (self.constant != 0)
 
 
-def extent_of(stream, constant, wants_labels, watch):
+def values_at_zeros(loss, targets, weights):
+    """Return the parts of P(0) and D(0) that are these examples', times the total weight."""
+    zeros = np.zeros(len(targets))
+    parts = loss.values(zeros, targets), -loss.conjugates(zeros, targets)
+    with np.errstate(all="ignore"):  # of weights whose sum is refused
+        return np.array([np.sum(weights * part) for part in parts])
+
+
+def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
     `constant` is the value of the constant column, or finds it from the sum of the squares of all
@@ -83,6 +95,7 @@ def extent_of(stream, constant, wants_labels, watch):
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
             middles.append((middle(targets, weights), weights.sum()))
+            extent.at_zeros += values_at_zeros(loss, targets, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
@@ -108,9 +121,11 @@ class StreamedObjective(BaseObjective):
         make(matrix, targets, weights) -> the Objective of a problem, as part of the whole.
     weigh : callable
         weigh(block) -> the weights of its rows, or None; ValueError for a block of other labels.
+    zeros : ndarray of shape (2,)
+        The sums of the problems' P(0) and D(0).
     """
 
-    def __init__(self, stream, extent, problems, make, weigh):
+    def __init__(self, stream, extent, problems, make, weigh, zeros):
         self.stream, self.problems, self.make, self.weigh = stream, problems, make, weigh
         self.n_blocks, self.n_rows, self.constant = (
             extent.n_blocks,
@@ -118,7 +133,7 @@ class StreamedObjective(BaseObjective):
             extent.constant,
         )
         self.accesses = 0
-        self.zeros = None
+        self.zeros = zeros.tolist()
 
     @property
     def n_weights(self):
@@ -153,57 +168,42 @@ class StreamedObjective(BaseObjective):
                 masses[k] += objective.masses(duals[k, where])
         return masses
 
-    def weights_of_balanced(self, duals, masses):
-        """Return w of each problem's duals, balanced by their masses; one pass."""
-        ws = [0.0] * len(self.problems)
-        for where, objectives in self.blocks():
-            for k, objective in enumerate(objectives):
-                own = balanced(objective, duals[k, where], masses[k])
-                ws[k] = ws[k] + objective.weights_of_dual(own)
-                self.accesses += objective.accesses
-        for w in ws:
-            w[-1] = 0.0  # but for rounding
-        return ws
+    def certificate(self, candidates, duals_of, ws=None, least_rows=1):
+        """Return what is known of each problem's candidates and duals; one pass.
 
-    def certificate(self, ws, duals, candidates, masses=None):
-        """Return the primal values of each problem's candidates, and the dual values; one pass.
+        Parameters
+        ----------
+        candidates : list of lists of one or two ndarrays of shape (n_weights,), float64
+        duals_of : callable
+            duals_of(k, where, part) -> feasible duals of problem k and of these rows, whose
+            Objective is `part`.
+        ws : list of ndarrays of shape (n_weights,), float64, default=None
+            w of the duals, up to rounding. None: the pass adds them up.
+        least_rows : int, default=1
+            Of a block.
 
-        With `masses` of the duals once they are balanced, whose w must be given.
+        Returns
+        -------
+        primals : list of lists of float
+        bounds : list of float
+            Dual values.
+        ws : list of ndarrays of shape (n_weights,), float64
         """
-        sums, zeros = [0.0] * len(ws), np.zeros(2)
-        for where, objectives in self.blocks():
+        sums, is_known = [0.0] * len(candidates), ws is not None
+        ws = ws if is_known else np.zeros((len(candidates), self.n_weights))
+        around = ws if is_known else [models[0] for models in candidates]
+        for where, objectives in self.blocks(least_rows=least_rows):
             for k, objective in enumerate(objectives):
-                own = duals[k, where]
-                if masses is not None:
-                    own = balanced(objective, own, masses[k])
-                sums[k] = sums[k] + objective.sums(candidates[k], ws[k], own)
+                own, total = duals_of(k, where, objective), None if is_known else ws[k]
+                sums[k] += objective.sums(candidates[k], around[k], own, of_duals=total)
                 self.accesses += objective.accesses
-                if self.zeros is None:
-                    zeros += objective.values_of_zeros()
-        if self.zeros is None:
-            self.zeros = zeros.tolist()
         # any block's objective has the total weight and alpha
-        certificates = [
-            objective.certificate_of_sums(sums[k], ws[k], candidates[k])
-            for k, objective in enumerate(objectives)
-        ]
-        return [primals for primals, _ in certificates], [dual for _, dual in certificates]
+        certificates = map(objective.certificate_of_sums, sums, around, candidates, ws)
+        return *zip(*certificates, strict=True), ws
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
-        if self.zeros is None:
-            self.zeros = np.zeros(2)
-            for _, objectives in self.blocks():
-                for objective in objectives:
-                    self.zeros += objective.values_of_zeros()
         return stacked(np.zeros((len(self.problems), self.n_weights))), *self.zeros
-
-
-def balanced(objective, duals, masses):
-    """Return a copy of a block's duals, balanced by the masses of all."""
-    duals = duals.copy()
-    objective.balance(duals, masses)
-    return duals
 
 
 def stacked(models):

@@ -147,15 +147,14 @@ class StreamedSDCA(Solver):
 
     def certify(self, rounded):
         """Return the best models so far, and the sums of their values and of bounds (`_drive`)."""
-        models, duals, ws, masses = self.phase.found(self.blocks is None)
+        models, ws = self.phase.found(self.blocks is None)
         candidates = [[rounded(w) for w in of_problem] for of_problem in models]
-        of_duals, balances = ws, None
-        if self.free_intercept:
-            of_duals, balances = self.objective.weights_of_balanced(duals, masses), masses
-        primals, values = self.objective.certificate(of_duals, duals, candidates, balances)
-        for k, noted in enumerate(zip(candidates, primals, values, strict=True)):
+        primals, bounds, ws = self.objective.certificate(
+            candidates, self.phase.feasible_duals, ws, self.phase.least_rows
+        )
+        for k, noted in enumerate(zip(candidates, primals, bounds, strict=True)):
             if self.best.note(k, *noted) and self.newton:  # dual ascent would go on from there
-                self.ascent.adopt(k, duals[k], ws[k], masses[k], self.newton.weights[k][-1])
+                self.newton.hand_over(k, ws[k], self.ascent)
         return stacked(self.best.models), self.best.least.sum(), self.best.bounds.sum()
 
     def release_duals(self):

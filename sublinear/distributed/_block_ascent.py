@@ -86,7 +86,7 @@ class DualPartition(Partition):
         super().open(problem, n_weights)
         self.sigmas = [1.0]  # all so far
         self.unsettled = None  # the round whose duals are on trial
-        self.v, self.balanced = np.zeros(n_weights), None
+        self.v = np.zeros(n_weights)
         seed = problem.seed
         self.solvers = []
         for k, objective in enumerate(self.objectives):
@@ -137,15 +137,17 @@ class DualPartition(Partition):
         self._settle(number - 1, gamma)
         return self.masses_of(self._shown())
 
-    def balance(self, masses):
-        """Balance copies of the duals, given the masses of all; return this part of their w(a)."""
-        self.balanced = [duals.copy() for duals in self._shown()]
-        self.balance_all(self.balanced, masses)
-        return (self._weights_of(self.balanced),)
+    def certify_balanced(self, masses, models):
+        """Return what `_certificate` does of balanced copies of the duals, by the masses of all."""
+        duals = [own.copy() for own in self._shown()]
+        self.balance_all(duals, masses)
+        return self._certificate(duals, models)
 
-    def certify_balanced(self, w, models):
-        """Return `sums` for the duals of the last `balance`."""
-        return self.sums(w, self.balanced, models)
+    def _certificate(self, duals, models):
+        """Return this part of w(a), and `sums` around the first model."""
+        of_duals = np.zeros(self.n_weights)
+        sums = self.sums(models[0], duals, models, of_duals)
+        return self._at_last(of_duals), sums
 
     def restore(self, number, gamma):
         """Settle the last round, drop the present one; return this partition's part of w(a)."""
@@ -168,13 +170,18 @@ class DualPartition(Partition):
         self._settle(number - 1, gamma)
         return (self._newton_part().visit(pass_number, state, self._joined()),)
 
-    def newton_duals(self, state):
-        """Show those of a proximal Newton method in a certificate; return this part of w(a)."""
+    def newton_masses(self, state):
+        """Find the duals of a proximal Newton method, for a certificate; return their masses."""
         self.found = self.by_block(self._newton_part().duals(state, self._joined()))
-        return (self._weights_of(self.found),)
+        return self.masses_of(self.found)
+
+    def certify_newton(self, state, models):
+        """Find the duals of a proximal Newton method; return what `_certificate` does of them."""
+        self.newton_masses(state)
+        return self._certificate(self.found, models)
 
     def settle_newton_duals(self, are_better):
-        """Keep what `newton_duals` found, or forget it."""
+        """Keep what was found, or forget it."""
         if are_better and self.found is not None:
             self.duals = self.found
             for _, solver, own in self._all():
@@ -223,8 +230,11 @@ class DualPartition(Partition):
         self._settle(number, 0.0)
 
     def _weights_of(self, duals):
-        """As `weights_of`, whatever the present alpha of the objectives."""
-        return self.weights_of(duals) / self.sigmas[-1]
+        return self._at_last(self.weights_of(duals))
+
+    def _at_last(self, w):
+        """Return what w of the objectives' present alpha, divided by sigma, is for alpha."""
+        return w / self.sigmas[-1]
 
     def _all(self):
         return zip(self.objectives, self.solvers, self.duals, strict=True)
@@ -429,30 +439,31 @@ class BlockDualAscent(Rounds):
         models = [rounded(self.model())]
         if not self.begun_newton:
             models.append(rounded((self.model() + self.previous) / 2))
-        w, sums = self.retrying(lambda: self._ask_for_certificate(models))
-        model, primal, dual = self._certificate(sums, w, models)
+        model, primal, dual = self.retrying(lambda: self._certified(models))
         is_better = self.best.note(0, [model], [primal], dual)
         if self.begun_newton:
-            self.newton.gap_before = self.newton.gap
+            self.newton.n_certified = self.newton.n_passes
             self.retrying(lambda: self.partitions.ask("settle_newton_duals", is_better))
         return model, primal, dual
 
-    def _ask_for_certificate(self, models):
-        w = self.w
-        if self.begun_newton:
-            state = self.newton.method.state()
-            w = self._as_weights(self.partitions.total("newton_duals", state)[0])
-            self.objective.accesses += 2 * self.n_stored
-        if self.problem.free_intercept:
-            return self._certify_balanced(models)
-        return w, self.partitions.ask("certify", *self._last_round(), w, models)
-
-    def _certify_balanced(self, models):
-        masses = np.sum(self.partitions.ask("masses", *self._last_round()), axis=0)
-        w, _ = self.partitions.total("balance", tuple(masses.tolist()))
-        w = np.append(w[:-1], 0.0)  # but for rounding
-        self.objective.accesses += self.n_stored
-        return w, self.partitions.ask("certify_balanced", w, models)
+    def _certified(self, models):
+        """Return the best of the models, its primal value and the dual value."""
+        partitions, is_free = self.partitions, self.problem.free_intercept
+        state = self.newton.method.state() if self.begun_newton else None
+        if state is None and not is_free:
+            sums = partitions.ask("certify", *self._last_round(), self.w, models)
+            return self._certificate(sums, self.w, models)
+        if state is None:
+            masses = partitions.ask("masses", *self._last_round())
+        else:
+            self.objective.accesses += self.n_stored
+            masses = partitions.ask("newton_masses", state) if is_free else None
+        if is_free:
+            total = tuple(np.sum(masses, axis=0).tolist())
+            w, rests = partitions.total("certify_balanced", total, models)
+        else:
+            w, rests = partitions.total("certify_newton", state, models)
+        return self._certificate([sums for (sums,) in rests], models[0], models, w)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""

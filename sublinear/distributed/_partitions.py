@@ -265,14 +265,14 @@ class Partition(Member):
         for objective, of_block in zip(self.objectives, duals, strict=True):
             objective.balance(of_block, masses)
 
-    def sums(self, w, duals, models):
+    def sums(self, w, duals, models, of_duals=None):
         """Return sums over the rows: the losses of one or two models; the conjugates of duals.
 
-        The latter with their products by w, as in `Objective.certificate`.
+        The latter with their products by w, any w; adds w(a) to `of_duals`, as `Objective.sums`.
         """
         total = np.zeros(CONJUGATE + 1)
         for objective, of_block in zip(self.objectives, duals, strict=True):
-            total += objective.sums(models, w, of_block)[: CONJUGATE + 1]
+            total += objective.sums(models, w, of_block, of_duals=of_duals)[: CONJUGATE + 1]
         return total
 
     def weights_of(self, duals):
@@ -417,10 +417,11 @@ class Rounds(Solver):
         w = w[:-1] if self.problem.free_intercept else w
         return self.problem.alpha / 2 * inner(w, w)
 
-    def _certificate(self, sums, w, models):
+    def _certificate(self, sums, w, models, of_duals=None):
         """Return the best model, its primal value and the dual value, from what partitions tell.
 
-        Here w is w(a) of the duals, with any intercept that is not penalised.
+        Here w is that of their sums; None for `of_duals` means that it is w(a) of the duals, with
+        any intercept that is not penalised.
         """
         self.objective.accesses += self.n_stored
         means = sum(sums) / self.problem.total_weight
@@ -430,6 +431,8 @@ class Rounds(Solver):
         ]
         best = int(np.argmin(primals))
         dual = self._penalty(w) - float(means[CONJUGATE])
+        if of_duals is not None:
+            dual -= self._penalty(w - of_duals)
         return models[best], primals[best], dual
 
     def retrying(self, request):
