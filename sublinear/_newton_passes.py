@@ -21,6 +21,7 @@ from sublinear._solvers.spaces import LARGEST, Columns
 LEAST_PASSES, LEAST_GROWTH = 8, 2.0  # to the first certificate; of their number, to the next one
 MOST = 2.0  # times that, if the gap has not become a good deal smaller
 FAR = 0.25  # of the certified gap is so
+NEAR = 10.0  # times tol: with kinks duals of several certificates may be enough
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
@@ -332,8 +333,9 @@ class NewtonPasses:
         It is what a pass has found for the present weights. Later duals may be worse.
         """
         ripeness = self.n_passes / max(LEAST_PASSES, LEAST_GROWTH * self.n_certified)
-        is_due = ripeness >= MOST or (ripeness >= 1 and self.gap <= FAR * self._certified_gap)
-        return 1.0 if is_due or not self.active else np.inf
+        is_near = self.plan.loss.n_kinks > 0 and self.gap <= NEAR * self._enough
+        is_due = (ripeness >= 1 or is_near) and self.gap <= FAR * self._certified_gap
+        return 1.0 if is_due or ripeness >= MOST or not self.active else np.inf
 
     @property
     def gap(self):

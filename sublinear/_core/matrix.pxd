@@ -17,8 +17,13 @@ cdef void dot_pairs(
 ) noexcept nogil
 
 cdef void add_lines(
-    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
-    const double* factors, double* total
+    const Lines* lines, const uint32_t* order, Py_ssize_t count, const double* factors,
+    double* total
+) noexcept nogil
+
+cdef void add_lines_with_squares(
+    const Lines* lines, const uint32_t* order, Py_ssize_t count, const double* factors,
+    const double* weights, double* total, double* squares
 ) noexcept nogil
 
 cdef void squares(

@@ -186,16 +186,30 @@ cdef void dots(
 
 
 cdef void add_lines(
-    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
-    const double* factors, double* total
+    const Lines* lines, const uint32_t* order, Py_ssize_t count, const double* factors,
+    double* total
 ) noexcept nogil:
-    """total += factors[k] x for x = line order[k], k in [start, stop)."""
-    cdef Py_ssize_t k = add_in_fours(lines, order, start, stop, factors, NULL, total)
+    """total += factors[k] x for the lines x = order[k]."""
+    cdef Py_ssize_t k = add_in_fours(lines, order, 0, count, factors, NULL, total)
     cdef Line x
-    while k < stop:
-        prefetch_ahead(lines, order, k, stop, total)
+    while k < count:
+        prefetch_ahead(lines, order, k, count, total)
         x = line_at(lines, order[k])
         add(&x, factors[k], total)
+        k += 1
+
+
+cdef void add_lines_with_squares(
+    const Lines* lines, const uint32_t* order, Py_ssize_t count, const double* factors,
+    const double* weights, double* total, double* squares
+) noexcept nogil:
+    """As add_lines; squares += weights[k] x^2."""
+    cdef Py_ssize_t k = add_moments_in_groups(lines, order, count, factors, weights, total, squares)
+    cdef Line x
+    while k < count:
+        prefetch_ahead(lines, order, k, count, total)
+        x = line_at(lines, order[k])
+        add_with_squares(&x, factors[k], weights[k], total, squares)
         k += 1
 
 
@@ -229,21 +243,21 @@ cdef Py_ssize_t add_in_fours(
 
 
 cdef Py_ssize_t add_moments_in_groups(
-    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
-    const double* factors, const double* weights, double* total, double* squares
+    const Lines* lines, const uint32_t* order, Py_ssize_t count, const double* factors,
+    const double* weights, double* total, double* squares
 ) noexcept nogil:
-    """total += factors[k] x, squares += weights[k] x^2 for x = line order[k].
+    """What add_lines_with_squares does, if lines are dense ones whose entries are together.
 
-    For k from `start` on, if lines are dense ones whose entries are together; returns the next k.
+    Returns the next k.
     """
-    cdef Py_ssize_t k = start, last
+    cdef Py_ssize_t k = 0, last
     cdef Group group
     set_group(&group, lines)
-    while group.together and k < stop:
-        last = min(stop, k + group.most)
+    while group.together and k < count:
+        last = min(count, k + group.most)
         group.count = 0
         while k < last:
-            append_line(&group, order[k], order[min(k + group.most, stop - 1)])
+            append_line(&group, order[k], order[min(k + group.most, count - 1)])
             k += 1
         add_group(
             &group, factors + k - group.count, weights + k - group.count, total, squares)
@@ -467,30 +481,7 @@ cdef class Matrix:
         for first in range(0, n, step):
             with nogil:
                 add_lines(
-                    &self.rows, &sequence[0], first, min(n, first + step), &factors[0], &w[0])
-            PyErr_CheckSignals()
-
-    def add_moments(
-        self, const double[::1] factors, const double[::1] weights, order, double[::1] w,
-        double[::1] squares
-    ):
-        """As add_rows; add weights[k] times their squared entries to squares."""
-        cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
-        cdef Line x
-        self._check_sizes(factors.shape[0], n, w, squares)
-        self._check_sizes(weights.shape[0], n, w, squares)
-        for first in range(0, n, step):
-            last = min(n, first + step)
-            with nogil:
-                k = add_moments_in_groups(
-                    &self.rows, &sequence[0], first, last, &factors[0], &weights[0], &w[0],
-                    &squares[0])
-                while k < last:
-                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
-                    x = line_at(&self.rows, sequence[k])
-                    add_with_squares(&x, factors[k], weights[k], &w[0], &squares[0])
-                    k += 1
+                    &self.rows, &sequence[first], min(step, n - first), &factors[first], &w[0])
             PyErr_CheckSignals()
 
     def add_gram_product(

@@ -35,11 +35,13 @@ class NewtonSteps:
     Attributes
     ----------
     w : ndarray of shape (n_weights,), float64
+    at : Evaluation
+        At w.
     gap, primal : float
         Between P(w) and the dual value of the first of `duals`.
     duals : list of ndarrays of shape (n_rows,), float64
-        Those of the equations that led here, where they are good enough and others are not, then
-        a_i = -l'(<x_i, w>), whose gap is |P'(w)|^2 / (2 alpha).
+        Those of the equations that led here, where they are good enough and others are not. The
+        others are a_i = -l'(<x_i, w>), whose gap is |P'(w)|^2 / (2 alpha).
     mismatch : float
         What is left of the gap after the last step if its equations were solved exactly: by how
         much slopes differ from the duals that they have solved for; inf if that is not known.
@@ -49,62 +51,64 @@ class NewtonSteps:
 
     def __init__(self, objective, w=None, tol=0.0):
         self.tol = tol
-        self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
-        self.secant_share, self.mismatch = 1.0, np.inf
-        start = self._place(np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows)))
+        self.system, self.loss = NormalEquations(objective), objective.loss
+        self.at, self.beyond, self.mismatch = None, None, np.inf
+        self.secant_share = 0.0 if self.loss.is_curved else 1.0
+        zeros = np.zeros(objective.matrix.n_weights)
         if w is not None and np.any(w):
-            other = self._place(np.array(w), self.system.products(w))
-            start = other if other[0] <= start[0] else start
-        self._move_to(*start)
+            other = self._place(np.array(w))
+            if other[0] <= objective.at_zeros()[1]:
+                self._move_to(*other)
+                return
+        self._move_to(*self._place(zeros))
 
-    def _place(self, w, predictions):
-        """Return the primal value there, and where that is."""
-        return self.system.primal(w, predictions), w, predictions
+    def _evaluate(self, w, **known):
+        """Return the Evaluation of the rows at w, with the curvatures that a step goes by."""
+        return self.system.evaluate(w, secant_share=self.secant_share, **known)
 
-    def _move_to(self, primal, w, predictions):
-        system = self.system
-        self.primal, self.w, self.predictions = primal, w, predictions
-        self.slopes = self.loss.derivatives(predictions, system.targets)
-        self.gradient = system.penalty * w + self._pull()
-        self.gap, self.duals = system.distance(self.gradient), [-self.slopes]
+    def _place(self, w, predictions=None):
+        """Return the primal value there, where that is, and the Evaluation."""
+        at = self._evaluate(w, predictions=predictions)
+        return self._primal(w, at.loss), w, at
 
-    def _pull(self):
-        """Return the gradient of the losses."""
-        return self.system.combine(self.slopes)
+    def _primal(self, w, loss):
+        return self.system.objective.penalty(w) + loss
 
-    def _curvatures(self):
-        """Return those that a step goes by: where a loss is straight, a share of the secants'."""
-        curvatures = self.loss.second_derivatives(self.predictions, self.system.targets)
-        if self.loss.is_curved:
-            return curvatures
-        return np.maximum(curvatures, self.secant_share * self._secants())
-
-    def _secants(self):
-        """Return the curvatures of parabolas that touch the loss and are least at the target."""
-        distances = self.predictions - self.system.targets
-        pulls = self.slopes != 0
-        return np.divide(self.slopes, distances, out=np.zeros(len(pulls)), where=pulls)
+    def _move_to(self, primal, w, at):
+        self.primal, self.w, self.at = primal, w, at
+        self.gradient = self.system.penalty * w + at.pull
+        self.gap, self.duals = self.system.distance(self.gradient), []
 
     def _search(self, direction, curvatures=None):
         """Take a step in a direction; return False if none is possible.
 
         It solves the equations that these curvatures make; None: other ones.
         """
-        change, slopes = self.system.products(direction), self.slopes
+        before, share, full = self.at, self.secant_share, None
+        if self.beyond is None:  # full steps mostly follow each other
+            self.secant_share = SECANT * share
+            full = self._place(self.w + direction)
+            change = full[2].predictions - before.predictions
+        else:
+            change = self.system.products(direction)
 
         def reach(step):
-            return self._place(self.w + step * direction, self.predictions + step * change)
+            if full and step == 1:
+                return full
+            w, predictions = self.w + step * direction, before.predictions + step * change
+            losses = self.loss.values(predictions, self.system.targets)
+            return self._primal(w, self.system.mean(losses)), w, predictions
 
         step, place = backtrack(reach, self.primal, inner(self.gradient, direction))
-        self.beyond = None if step == 1 else self.predictions + change
+        self.beyond = None if step == 1 else before.predictions + change
+        self.secant_share = min(1.0, share * (SECANT if step == 1 else 1 / SECANT))
         if place is None:
             return False
-        self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
-        self._move_to(*place)
+        self._move_to(*(place if place is full else self._place(*place[1:])))
         self.mismatch = np.inf
         if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
             change *= -curvatures  # in place: rows may be many
-            change -= slopes
+            change -= before.slopes
             self._note_duals(change)
         return True
 
@@ -117,17 +121,18 @@ class NewtonSteps:
         """
         system, targets, enough = self.system, self.system.targets, self.tol * self.primal
         duals = self.loss.nearest_duals(duals, targets)
-        losses = self.loss.values(self.predictions, targets)
+        losses = self.loss.values(self.at.predictions, targets)
         losses += self.loss.conjugates(duals, targets)
-        losses += duals * self.predictions
+        losses += duals * self.at.predictions
         self.mismatch = gap = max(system.mean(losses), RESOLVED * self.primal)
         if gap > enough:
             return
         gap += system.distance(system.penalty * self.w - system.combine(duals))
         if gap <= enough:
             self.gap = gap
-            self.duals.insert(0, duals)
+            self.duals.append(duals)
 
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""
-        return [partial(self.system.all_duals, duals) for duals in self.duals]
+        found = [partial(self.system.all_duals, duals) for duals in self.duals]
+        return [*found, lambda: self.system.all_duals(-self.at.slopes)]

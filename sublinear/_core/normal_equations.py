@@ -8,6 +8,7 @@ h_i tells how far the dual of an example follows its prediction z_i.
 import numpy as np
 from scipy.linalg import lstsq
 
+from sublinear._core.evaluation import evaluate
 from sublinear._core.gram import dense_rows, upper_factor, weighted_gram
 
 MOST_WORK = 2**28  # of a least squares problem that adjusts duals: some tens of milliseconds
@@ -53,12 +54,10 @@ class NormalEquations:
         places = np.flatnonzero(slopes)
         return self.rows[places], (self.shares * slopes)[places]
 
-    def moments(self, factors, curvatures):
-        """Return `combine` of the factors, and sum_i s_i / W h_i of squared entries."""
-        total, squares = np.zeros((2, self.matrix.n_weights))
-        shares = self.shares
-        self.matrix.add_moments(shares * factors, shares * curvatures, self.rows, total, squares)
-        return total, squares
+    def evaluate(self, w, **options):
+        """Return the Evaluation of these rows; for the options see there."""
+        loss = self.objective.loss
+        return evaluate(self.matrix, loss, w, self.rows, self.targets, self.shares, **options)
 
     def product(self, rows, factors, direction):
         """Return the matrix of the equations times a direction, by `curved`."""
@@ -105,11 +104,6 @@ class NormalEquations:
         """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""
         penalized = residual[: len(residual) - self.objective.free_intercept]
         return float(np.add.reduce(penalized**2)) / (2 * self.objective.alpha)
-
-    def primal(self, w, predictions):
-        """Return P(w)."""
-        losses = self.objective.loss.values(predictions, self.targets)
-        return self.objective.penalty(w) + self.mean(losses)
 
     def mean(self, values):
         """Return sum_i s_i / W values_i."""

@@ -475,7 +475,7 @@ cdef class Objective(WeightedExamples):
                     order[count], factors[count] = <uint32_t> i, factor
                     count += 1
                 i += 1
-            add_lines(&self.matrix.rows, order, 0, count, factors, w)
+            add_lines(&self.matrix.rows, order, count, factors, w)
 
     def subgradient(self, const double[::1] w, const uint32_t[::1] rows, double[::1] pull):
         """Return sum_i s_i l'(<w, x_i>) x_i over the rows, and how many feature values it read.

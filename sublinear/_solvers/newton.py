@@ -102,7 +102,7 @@ class Newton(NewtonSteps):
             return False
         self.n_left -= 1
         before, primal = self.gap, self.primal
-        curvatures = self._curvatures()
+        curvatures = self.at.curvatures
         gram, is_exact = self._gram(curvatures)
         direction = -solution(self.system.factor(gram), self.gradient)
         goes_on = self._search(direction, curvatures if is_exact else None)

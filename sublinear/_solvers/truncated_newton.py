@@ -62,34 +62,32 @@ class TruncatedNewton(NewtonSteps):
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
-        self.curvatures, self.gained = np.zeros(1), 0.0
+        self.gained = 0.0
         super().__init__(objective, w, tol)
         self._begin_equations()
 
-    def _pull(self):
-        """As that of all such methods; in the same pass the diagonal of the next equations."""
-        self.curvatures, self.are_exact = self._next_curvatures()
-        pull, squares = self.system.moments(self.slopes, self.curvatures)
-        self.diagonal = self.system.penalty + squares
-        return pull
+    def _evaluate(self, w, **known):
+        """As all such methods; with curvatures that are kept, and the equations' diagonal."""
+        kept = self._kept_curvatures()
+        return super()._evaluate(w, wants_squares=True, least_curvatures=kept, **known)
 
-    def _next_curvatures(self):
-        """Return those of the next equations, and whether they are those of the loss alone."""
-        curvatures, was_too_long = self._curvatures(), self.beyond is not None
-        if was_too_long or self.loss.is_piecewise:
-            kept = KEPT * self.curvatures
-            kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
-            curvatures = np.maximum(curvatures, kept)
-        if was_too_long:
-            at_end = self.loss.second_derivatives(self.beyond, self.system.targets)
-            curvatures = np.maximum(curvatures, at_end)
-        return curvatures, not (was_too_long or self.loss.is_piecewise)
+    def _kept_curvatures(self):
+        """Return those that rows keep, or None."""
+        was_too_long = self.beyond is not None
+        if self.at is None or not (was_too_long or self.loss.is_piecewise):
+            return None
+        kept = KEPT * self.at.curvatures
+        kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
+        if not was_too_long:
+            return kept
+        return np.maximum(kept, self.loss.second_derivatives(self.beyond, self.system.targets))
 
     def _begin_equations(self):
-        system = self.system
-        self.curved = system.curved(self.curvatures)
+        system, curvatures = self.system, self.at.curvatures
+        self.curved = system.curved(curvatures)
+        self.diagonal = system.penalty + self.at.squares
         if system.objective.free_intercept:
-            self.column = system.combine(self.curvatures)
+            self.column = system.combine(curvatures)
         self.direction, self.conjugate = np.zeros_like(self.w), np.zeros_like(self.w)
         self.residual = -self._without_intercept(self.gradient)
         self._measure()
@@ -171,8 +169,9 @@ class TruncatedNewton(NewtonSteps):
             pull = self.gradient[-1] / constant + inner(self.column, direction)
             direction[-1] = -pull / self.column[-1]
         self.gained = self.primal - self.promised
-        gives_duals = self.are_exact and not self.loss.quadratic
-        goes_on = self._search(direction, self.curvatures if gives_duals else None)
+        are_exact = self.beyond is None and not self.loss.is_piecewise
+        gives_duals = are_exact and not self.loss.quadratic
+        goes_on = self._search(direction, self.at.curvatures if gives_duals else None)
         if goes_on:
             self._begin_equations()
         return goes_on
