@@ -47,7 +47,7 @@ combination : {"adaptive", "safe"}, default="adaptive"
         slow, at the price of work.
     penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
-        Certificates then cost two passes, and more rounds may be needed.
+        Certificates then take two rounds, and more rounds may be needed.
     second_order : bool or "auto", default="auto"
         Whether to go over to a proximal Newton method, whose rounds send n_weights^2 numbers, where
         there are at most 2048 weights. "auto": where more is left for rounds of dual ascent, at
