@@ -163,8 +163,8 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(X)
-        squares = as_matrix(X).squared_norms()
-        return free_constant(float(squares.sum()), len(squares), self.alpha)
+        matrix = as_matrix(X)
+        return free_constant(matrix.sum_of_squares(), matrix.n_rows, self.alpha)
 
     def _adopt(self, other, training):
         super()._adopt(other, training)

@@ -84,7 +84,7 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
         if callable(constant):
-            squares += float(matrix.squared_norms().sum())
+            squares += matrix.sum_of_squares()
         some = Matrix(block.X[::ROWS_OF_A_LENGTH])
         lengths.append((weights[::ROWS_OF_A_LENGTH], some.squared_norms()))
         extent.weight += float(weights.sum())

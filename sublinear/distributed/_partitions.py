@@ -190,8 +190,7 @@ class Partition(Member):
 
     def squared_norms(self):
         """Return the sum of the squared norms of the rows, and their number."""
-        norms = [Matrix(block.X).squared_norms().sum() for block in self.blocks]
-        return float(sum(norms)), sum(self.sizes)
+        return sum(Matrix(block.X).sum_of_squares() for block in self.blocks), sum(self.sizes)
 
     def mark(self):
         """Return a hash of all rows."""
