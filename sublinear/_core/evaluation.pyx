@@ -70,11 +70,12 @@ def evaluate(
     cdef double[MOST_ROWS] factors
     cdef double[MOST_ROWS] weights
     cdef double total = 0, secant
-    for of_rows in (targets, shares, z, least_curvatures):
-        if of_rows is not None and len(of_rows) != n:
-            raise ValueError(f"{n} rows, but {len(of_rows)} values")
     if w.shape[0] != matrix.n_weights:
         raise ValueError(f"w must have {matrix.n_weights} entries, got {w.shape[0]}")
+    if not targets.shape[0] == shares.shape[0] == z.shape[0] == n:
+        raise ValueError("targets, shares and predictions must have the length of rows")
+    if least_curvatures is not None and least_curvatures.shape[0] != n:
+        raise ValueError("least_curvatures must have the length of rows")
     step = min(max(step, 1), MOST_ROWS)
     for first in range(0, n, step):
         last = min(n, first + step)
