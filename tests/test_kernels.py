@@ -216,6 +216,23 @@ def test_products_of_groups_are_those_of_each(source):
     np.testing.assert_array_equal(every, expected)
 
 
+@pytest.mark.parametrize("keeps_panels", [True, False])
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_wide_rows_are_taken_in_parts(keeps_panels, is_dense):
+    X = examples(200, 300)
+    matrix = Matrix(X if is_dense else sparse.csr_array(X))
+    whole, parts = (PanelRows(RBF(1e-3), matrix, matrix, keeps_panels) for _ in range(2))
+    parts.most_packed = 70 * matrix.n_stored // 200
+    random = np.random.default_rng(0)
+    chosen, changes = random.integers(200, size=150), random.normal(size=(2, 150))
+    np.testing.assert_array_equal(parts.block(chosen), whole.block(chosen))
+    np.testing.assert_array_equal(parts.block(chosen, chosen[:3]), whole.block(chosen, chosen[:3]))
+    found, expected = np.zeros((2, 4, 200))
+    for rows, margins in ((parts, found), (whole, expected)):
+        rows.add_products(chosen, changes, margins, *GROUPS, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     ("ends", "outputs", "message"),
     [

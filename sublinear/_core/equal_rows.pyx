@@ -3,6 +3,7 @@
 Rows are compared by sums of 64 bits over their non-zeros, each of which is mixed with its column.
 Sums of different rows are equal by chance with a probability of 2^-64 or so.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -28,17 +29,19 @@ def equal_rows(Matrix matrix, double scale=1.0):
     groups : ndarray of shape (n_rows,), int64, or None
     """
     cdef uint64_t[::1] sums = np.empty(matrix.n_rows, dtype=np.uint64)
-    cdef Py_ssize_t i, count, longest = 0
+    cdef Py_ssize_t i, count, longest = 0, first, step = matrix.rows_per_call()
     cdef Line x
     for i in range(matrix.n_rows):
         longest = max(longest, line_size(&matrix.rows, i))
     cdef float[::1] values = np.empty(longest + 1, dtype=np.float32)
     cdef int32_t[::1] columns = np.empty(longest + 1, dtype=np.int32)
-    with nogil:
-        for i in range(matrix.n_rows):
-            x = line_at(&matrix.rows, i)
-            count = nonzeros(&x, scale, &values[0], &columns[0])
-            sums[i] = mixed_sum(&values[0], &columns[0], count)
+    for first in range(0, matrix.n_rows, step):
+        with nogil:
+            for i in range(first, min(matrix.n_rows, first + step)):
+                x = line_at(&matrix.rows, i)
+                count = nonzeros(&x, scale, &values[0], &columns[0])
+                sums[i] = mixed_sum(&values[0], &columns[0], count)
+        PyErr_CheckSignals()
     different, groups = np.unique(sums, return_inverse=True)
     return groups if len(different) < matrix.n_rows else None
 

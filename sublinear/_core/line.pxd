@@ -469,6 +469,12 @@ cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
         w[x.length] = 0
 
 
+cdef inline void cut(Line* x, Py_ssize_t start, Py_ssize_t size) noexcept nogil:
+    """Let a dense line be a part of itself."""
+    x.values += start * x.stride * value_bytes(x.storage)
+    x.size = size
+
+
 cdef inline void scatter(
     const Line* x, double scale, float* out, Py_ssize_t stride
 ) noexcept nogil:

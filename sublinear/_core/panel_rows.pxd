@@ -21,6 +21,7 @@ cdef class PanelRows(KernelRows):
     cdef readonly Matrix left, right
     cdef readonly object store           # all panels of the right side, or None
     cdef readonly Py_ssize_t chunk, n_chunks
+    cdef public Py_ssize_t most_packed   # entries of the lists that products take at a time
     cdef object left_shifts, right_shifts
     cdef object left_offsets, right_offsets    # what centring took off, or None
     cdef object squares                  # the diagonal of what is in panels, or None
@@ -36,8 +37,9 @@ cdef class PanelRows(KernelRows):
     ) noexcept nogil
     cdef void _products(
         self, const Part* part, Py_ssize_t p, float* buffer, float[:, ::1] changes,
-        const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
+        Py_ssize_t start, const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
         double[:, :] margins) noexcept nogil
+    cdef Py_ssize_t _rows_together(self)
     cdef _add_panels(
         self, rows, float[:, ::1] changes, double[:, :] margins, const int64_t[::1] ends,
         const int64_t[:, ::1] outputs, int n_threads)

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows
 from sublinear._core.kernels cimport Kernel
-from sublinear._core.line cimport Line, Lines, line_at, line_size, nonzeros, scatter
+from sublinear._core.line cimport (
+    Line, Lines, cut, is_dense, line_at, line_size, nonzeros, scatter,
+)
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose, panels
 
@@ -21,6 +23,9 @@ from sublinear._core.kernels import exact_values, many_dots, rows_of
 cdef enum:
     CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
     SHORT_TILE = 16         # rows of a tile where the panel is read once only: 4 KB
+    BUILDING = 64           # multiplications take as long as a value of a panel, in new memory
+    PACKING = 64            # or as an entry of a list
+    PACKED = 1 << 24        # entries of the lists that products take at a time
     UNROLLED = 4            # entries; lists are padded to a multiple
 
 
@@ -57,6 +62,8 @@ cdef class _Packed:
     ):
         cdef Matrix matrix = source.left
         cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, used = 0
+        cdef double operations = float(PACKING) * matrix.n_stored / matrix.n_rows
+        cdef Py_ssize_t first, step = items_per_call(operations)
         cdef Line x
         for r in range(n_rows):
             room += line_size(&matrix.rows, rows[r]) + n_chunks * (UNROLLED - 1)
@@ -68,14 +75,16 @@ cdef class _Packed:
         cdef int32_t[::1] features = np.empty(matrix.n_columns + 1, dtype=np.int32)
         cdef float[::1] row_shifts = np.empty(max(n_rows, 1), dtype=np.float32)
         cdef const int64_t[::1] chosen
-        with nogil:
-            for r in range(n_rows):
-                x = line_at(&matrix.rows, rows[r])
-                row_shifts[r] = shifts[rows[r]]
-                used = pack_row(
-                    &x, source.kernel.scale, source.chunk, n_chunks, &values[0], &features[0],
-                    entry, &starts[r * n_chunks], used)
-            starts[n_rows * n_chunks] = used
+        for first in range(0, n_rows, step):
+            with nogil:
+                for r in range(first, min(n_rows, first + step)):
+                    x = line_at(&matrix.rows, rows[r])
+                    row_shifts[r] = shifts[rows[r]]
+                    used = pack_row(
+                        &x, source.kernel.scale, source.chunk, n_chunks, &values[0],
+                        &features[0], entry, &starts[r * n_chunks], used)
+            PyErr_CheckSignals()
+        starts[n_rows * n_chunks] = used
         self.part.entries = entry
         self.part.starts = &starts[0]
         self.part.n_rows = n_rows
@@ -113,7 +122,7 @@ cdef class PanelRows(KernelRows):
     left, right : Matrix
     keeps_panels : bool
         Build them once, 4 bytes for every value of `right`, zeros included; else anew for every
-        product.
+        product, and for every `most_packed` entries of its rows.
     n_threads : int, default=1
         That build them.
     """
@@ -124,10 +133,11 @@ cdef class PanelRows(KernelRows):
         cdef float[::1] view
         cdef const float[::1] shifts
         cdef Py_ssize_t p, n_panels, panel_size = right.n_columns * PANEL
+        cdef Py_ssize_t first, last, step
         cdef Part part
         self.kernel, self.left, self.right = kernel, left, right
         self.n_rows, self.n_columns = left.n_rows, right.n_rows
-        self.chunk = CHUNK
+        self.chunk, self.most_packed = CHUNK, PACKED
         self.n_chunks = (right.n_columns + CHUNK - 1) // CHUNK
         squares = left.squared_norms()
         self.left_shifts = kernel.shifts(squares)
@@ -146,8 +156,14 @@ cdef class PanelRows(KernelRows):
             view = self.store
             part.columns = NULL
             part.n_columns = self.n_columns
-            for p in prange(n_panels, nogil=True, schedule="static", num_threads=n_threads):
-                build_panel(&right.rows, kernel.scale, &part, p, &view[p * panel_size])
+            step = items_per_call(BUILDING * panel_size, n_threads)
+            for first in range(0, n_panels, step):
+                last = min(n_panels, first + step)
+                for p in prange(
+                    first, last, nogil=True, schedule="static", num_threads=n_threads
+                ):
+                    build_panel(&right.rows, kernel.scale, &part, p, &view[p * panel_size])
+                PyErr_CheckSignals()
             self.stored = &view[0]
 
     cdef const float* _panel(
@@ -199,22 +215,28 @@ cdef class PanelRows(KernelRows):
 
     cdef void _products(
         self, const Part* part, Py_ssize_t p, float* buffer, float[:, ::1] changes,
-        const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
+        Py_ssize_t start, const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
         double[:, :] margins
     ) noexcept nogil:
-        """Add the products with the columns of a panel, one group of rows after another."""
+        """Add the products with the columns of a panel, one group of rows after another.
+
+        Changes of the part's rows begin at `start`.
+        """
         cdef float* tile = buffer
         cdef float* shifts = tile + TILE * PANEL
         cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
         cdef Py_ssize_t most = SHORT_TILE if part.n_chunks == 1 else TILE
         cdef Py_ssize_t n_changes = changes.shape[0], first = 0, group, k, lane, size
         for group in range(ends.shape[0]):
+            if first == ends[group]:
+                continue
             memset(sums, 0, n_changes * PANEL * sizeof(double))
             while first < ends[group]:
                 size = min(most, ends[group] - first)
                 self._tile(part, first, size, panel, shifts, tile)
                 for k in range(n_changes):
-                    panels().product(tile, PANEL, &changes[k, first], size, sums + k * PANEL)
+                    panels().product(
+                        tile, PANEL, &changes[k, start + first], size, sums + k * PANEL)
                 first += size
             for k in range(n_changes):
                 for lane in range(min(PANEL, part.n_columns - p * PANEL)):
@@ -291,19 +313,30 @@ cdef class PanelRows(KernelRows):
     def _block(self, rows, columns, int n_threads):
         """The values of the rows at hand, which may be centred."""
         cdef bint symmetric = columns is rows and self.left is self.right
-        cdef _Packed packed = _Packed(self, rows, self.left_shifts, columns)
-        cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
-        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, first, last
-        cdef Py_ssize_t step = packed.panels_per_call(n_threads)
-        values = aligned((part.n_rows, n_panels * PANEL), np.float32)
+        cdef Py_ssize_t n_columns = self.n_columns if columns is None else len(columns)
+        cdef Py_ssize_t n_rows = len(rows), start, p, first, last, step
+        cdef Py_ssize_t n_panels = padded(n_columns) // PANEL
+        cdef Py_ssize_t most = max(n_rows, 1) if symmetric else self._rows_together()
+        cdef const Part* part
+        cdef _Packed packed
+        values = aligned((n_rows, n_panels * PANEL), np.float32)
         cdef float[:, ::1] out = values
-        for first in range(0, n_panels, step):
-            last = min(n_panels, first + step)
-            for p in prange(first, last, nogil=True, schedule="dynamic", num_threads=n_threads):
-                self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
-            PyErr_CheckSignals()
+        for start in range(0, n_rows, most):
+            packed = _Packed(self, rows[start:start + most], self.left_shifts, columns)
+            part, step = &packed.part, packed.panels_per_call(n_threads)
+            for first in range(0, n_panels, step):
+                last = min(n_panels, first + step)
+                for p in prange(
+                    first, last, nogil=True, schedule="dynamic", num_threads=n_threads
+                ):
+                    self._values(part, p, symmetric, &buffers[threadid(), 0], &out[start, 0])
+                PyErr_CheckSignals()
         return values
+
+    cdef Py_ssize_t _rows_together(self):
+        """Rows whose lists are made at a time."""
+        return max(TILE, self.most_packed * self.left.n_rows // max(1, self.left.n_stored))
 
     def _add_blocks(self, rows, float[:, ::1] change, double[:, ::1] margins, int n_threads):
         """As KernelRows._add_blocks."""
@@ -327,21 +360,26 @@ cdef class PanelRows(KernelRows):
         const int64_t[:, ::1] outputs, int n_threads
     ):
         """Add the products without offsets."""
-        cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
-        cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, None)
-        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, first, last
-        cdef Py_ssize_t step = packed.panels_per_call(n_threads)
+        cdef Py_ssize_t n_panels = padded(self.n_columns) // PANEL, p, first, last, step
+        cdef Py_ssize_t most = self._rows_together(), start
         cdef double[:, :, ::1] sums = np.empty((n_threads, changes.shape[0], PANEL))
-        if part.n_rows == 0:
-            return
-        for first in range(0, n_panels, step):
-            last = min(n_panels, first + step)
-            for p in prange(first, last, nogil=True, schedule="dynamic", num_threads=n_threads):
-                self._products(
-                    part, p, &buffers[threadid(), 0], changes, ends, outputs,
-                    &sums[threadid(), 0, 0], margins)
-            PyErr_CheckSignals()
+        cdef const int64_t[::1] part_ends
+        cdef const Part* part
+        cdef _Packed packed
+        for start in range(0, len(rows), most):
+            packed = _Packed(self, rows[start:start + most], self.left_shifts, None)
+            part, step = &packed.part, packed.panels_per_call(n_threads)
+            part_ends = np.clip(np.asarray(ends) - start, 0, part.n_rows)
+            for first in range(0, n_panels, step):
+                last = min(n_panels, first + step)
+                for p in prange(
+                    first, last, nogil=True, schedule="dynamic", num_threads=n_threads
+                ):
+                    self._products(
+                        part, p, &buffers[threadid(), 0], changes, start, part_ends, outputs,
+                        &sums[threadid(), 0, 0], margins)
+                PyErr_CheckSignals()
 
     def add_offset_products(self, rows, changes, margins):
         """As KernelRows.add_offset_products."""
@@ -384,13 +422,18 @@ def exact_block(
 cdef void build_panel(
     const Lines* rows, double scale, const Part* part, Py_ssize_t p, float* panel
 ) noexcept nogil:
-    cdef Py_ssize_t lane, column
+    cdef Py_ssize_t first = 0, lane, column
+    cdef Py_ssize_t step = CHUNK if is_dense(rows.storage) else rows.length
     cdef Line x
     memset(panel, 0, rows.length * PANEL * 4)
-    for lane in range(min(PANEL, part.n_columns - p * PANEL)):
-        column = p * PANEL + lane
-        x = line_at(rows, column if part.columns == NULL else part.columns[column])
-        scatter(&x, scale, panel + lane, PANEL)
+    while first < rows.length:
+        for lane in range(min(PANEL, part.n_columns - p * PANEL)):
+            column = p * PANEL + lane
+            x = line_at(rows, column if part.columns == NULL else part.columns[column])
+            if step < rows.length:
+                cut(&x, first, min(step, rows.length - first))
+            scatter(&x, scale, panel + first * PANEL + lane, PANEL)
+        first += step
 
 
 cdef class PostingRows(KernelRows):
