@@ -230,7 +230,7 @@ def test_wide_rows_are_taken_in_parts(keeps_panels, is_dense):
     found, expected = np.zeros((2, 4, 200))
     for rows, margins in ((parts, found), (whole, expected)):
         rows.add_products(chosen, changes, margins, *GROUPS, 2)
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)  # sums of other tiles
 
 
 @pytest.mark.parametrize(
