@@ -11,6 +11,7 @@ from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import sort_indices
 
+COPIED = 2**18  # values that are copied at a time
 NEAR = 8  # one in so many rows, from which on those of a sum are read in the order of memory
 COUNTING = tuple(entry.loss for entry in COUNT_LOSSES.values())
 
@@ -208,9 +209,12 @@ def _joined(blocks):
 
 def copied_dense(X, chosen, constant):
     """Return X[chosen] as float64, with a column more that holds the constant unless it is 0."""
-    rows = X[chosen]
-    n_rows, n_columns = rows.shape
-    copied = np.empty((n_rows, n_columns + bool(constant)))
-    copied[:, :n_columns] = rows
-    copied[:, n_columns:] = constant
+    is_run, n_columns = isinstance(chosen, slice), X.shape[1]
+    rows = X[chosen] if is_run else chosen
+    copied = np.empty((len(rows), n_columns + bool(constant)))
+    step = max(1, COPIED // n_columns)
+    for start in range(0, len(rows), step):  # no second copy of all, and Ctrl-C is seen
+        part, own = rows[start : start + step], copied[start : start + step]
+        own[:, :n_columns] = part if is_run else X[part]
+        own[:, n_columns:] = constant
     return copied
