@@ -189,7 +189,9 @@ def test_certificates_are_true_and_the_dual_never_falls(combination, passes):
     assert last > problem.dual(np.zeros(60))
 
 
-def test_certificates_with_a_free_intercept_are_true():
+@pytest.mark.parametrize("most_of_zeros", [16.0, 0.0])
+def test_certificates_with_a_free_intercept_are_true(most_of_zeros, monkeypatch):
+    monkeypatch.setattr("sublinear.distributed._block_ascent.MOST_OF_ZEROS", most_of_zeros)
     problem = Ridge(free=True)
     solver = problem.solver("adaptive")
     for _ in range(10):

@@ -61,6 +61,21 @@ def test_values_are_those_of_numpy(name, weighted, constant, make):
     assert objective.total_weight == (600 if not weighted else problem.weights.sum())
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("far", [1.0, 1e9])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_certificate_around_another_model_is_that_of_the_duals(name, weighted, far, n_threads):
+    """Around one that is far off the difference of large numbers would have no digits left."""
+    problem = Problem(name, weighted=weighted, constant=2.0)
+    objective = problem.objective(n_threads)
+    models = [far * problem.w, problem.w]
+    primals, dual = objective.certificate_of(problem.duals, models)
+    assert primals == pytest.approx([problem.primal(model) for model in models], rel=1e-12)
+    assert dual == pytest.approx(problem.dual(problem.duals), rel=1e-12, abs=1e-13)
+    assert objective.accesses == problem.matrix.n_stored * (1 if far == 1 else 2)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_two_candidates(weighted):
     problem = Problem("logistic", weighted=weighted)

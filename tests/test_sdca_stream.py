@@ -88,9 +88,13 @@ def test_a_free_intercept_keeps_pace_with_a_large_alpha(regression):
     assert model.result_.status == "converged"
 
 
+@pytest.mark.parametrize("most_of_zeros", [16.0, 0.0])
 @pytest.mark.parametrize("limit", [{}, {"max_accesses": 3333}], ids=["converged", "in mid-pass"])
 @pytest.mark.parametrize("loss", ["huber", "squared"])
-def test_a_free_intercept_over_blocks_is_certified(regression, loss, limit):
+def test_a_free_intercept_over_blocks_is_certified(
+    regression, loss, limit, most_of_zeros, monkeypatch
+):
+    monkeypatch.setattr("sublinear._streamed_sdca.objective.MOST_OF_ZEROS", most_of_zeros)
     X, y = regression
     weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     options = {"penalize_intercept": False, "tol": 1e-6, "max_iter": 3000} | limit

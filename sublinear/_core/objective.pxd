@@ -37,6 +37,7 @@ cdef class Objective(WeightedExamples):
     cdef readonly bint free_intercept
     cdef readonly Py_ssize_t accesses
     cdef readonly object targets_array
+    cdef object zeros                  # what `values_of_zeros` returns; None until needed
     cdef object sample                 # rows and their masses, of an estimate; None until needed
     cdef const double* targets
 

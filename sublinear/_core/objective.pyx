@@ -45,6 +45,9 @@ cdef enum:
     SEEN = 16                    # an estimate reads one row in so many,
     LEAST_SEEN = 1024            # but at least so many rows
 
+# Times P(0): around a worse model a dual value, the difference of what it costs, would lose digits.
+MOST_OF_ZEROS = 16.0
+
 # Duals from elsewhere stay as they are unless D(a) is below D(0) by more than WORSE times P(0), a
 # bound on how far zeros are from the optimum. Those of a nearby alpha are often a little worse than
 # zeros, but what they know of the optimum soon makes up for that.
@@ -399,7 +402,12 @@ cdef class Objective(WeightedExamples):
             self.balance(duals)
         of_duals = np.zeros(self.matrix.n_weights)
         sums = self.sums(candidates, candidates[0], duals, of_duals=of_duals)
-        return self.certificate_of_sums(sums, candidates[0], candidates, of_duals)
+        found = self.certificate_of_sums(sums, candidates[0], candidates, of_duals)
+        if found[0][0] <= MOST_OF_ZEROS * self.values_of_zeros()[0]:
+            return found
+        if self.free_intercept:
+            of_duals[self.matrix.n_columns] = 0
+        return self.certificate(of_duals, duals, candidates)
 
     def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
         """Return by what to multiply duals that come from elsewhere, as `best_multiple` does.
@@ -580,6 +588,8 @@ cdef class Objective(WeightedExamples):
         cdef double terms[BLOCK]
         cdef double primal = 0, dual = 0
         cdef Py_ssize_t n = self.matrix.n_rows, start, stop
+        if self.zeros is not None:
+            return self.zeros
         memset(zeros, 0, sizeof(zeros))
         for start in range(0, n, BLOCK):
             stop = min(n, start + BLOCK)
@@ -588,7 +598,8 @@ cdef class Objective(WeightedExamples):
                 primal += self.total(start, stop, terms)
                 self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
                 dual -= self.total(start, stop, terms)
-        return primal / self.total_weight, dual / self.total_weight
+        self.zeros = primal / self.total_weight, dual / self.total_weight
+        return self.zeros
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""

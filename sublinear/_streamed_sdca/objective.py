@@ -8,6 +8,7 @@ import numpy as np
 
 from sublinear._core.aligned import contiguous
 from sublinear._core.matrix import Matrix
+from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import middle, middle_of_parts
@@ -178,7 +179,8 @@ class StreamedObjective(BaseObjective):
             duals_of(k, where, part) -> feasible duals of problem k and of these rows, whose
             Objective is `part`.
         ws : list of ndarrays of shape (n_weights,), float64, default=None
-            w of the duals, up to rounding. None: the pass adds them up.
+            w of the duals, up to rounding. None: the pass adds them up; another one follows where
+            a model is so much worse than zeros that the dual value would lose digits.
         least_rows : int, default=1
             Of a block.
 
@@ -199,7 +201,11 @@ class StreamedObjective(BaseObjective):
                 self.accesses += objective.accesses
         # any block's objective has the total weight and alpha
         certificates = map(objective.certificate_of_sums, sums, around, candidates, ws)
-        return *zip(*certificates, strict=True), ws
+        primals, bounds = zip(*certificates, strict=True)
+        most = MOST_OF_ZEROS * self.zeros[0]
+        if is_known or all(of_problem[0] <= most for of_problem in primals):
+            return primals, bounds, ws
+        return self.certificate(candidates, duals_of, ws, least_rows)
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""

@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._core.inner import inner
-from sublinear._core.objective import best_multiple
+from sublinear._core.objective import MOST_OF_ZEROS, best_multiple
 from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
@@ -137,16 +137,16 @@ class DualPartition(Partition):
         self._settle(number - 1, gamma)
         return self.masses_of(self._shown())
 
-    def certify_balanced(self, masses, models):
+    def certify_balanced(self, masses, around, models):
         """Return what `_certificate` does of balanced copies of the duals, by the masses of all."""
         duals = [own.copy() for own in self._shown()]
         self.balance_all(duals, masses)
-        return self._certificate(duals, models)
+        return self._certificate(duals, around, models)
 
-    def _certificate(self, duals, models):
-        """Return this part of w(a), and `sums` around the first model."""
+    def _certificate(self, duals, around, models):
+        """Return this part of w(a), and `sums` around any weights."""
         of_duals = np.zeros(self.n_weights)
-        sums = self.sums(models[0], duals, models, of_duals)
+        sums = self.sums(around, duals, models, of_duals)
         return self._at_last(of_duals), sums
 
     def restore(self, number, gamma):
@@ -175,10 +175,10 @@ class DualPartition(Partition):
         self.found = self.by_block(self._newton_part().duals(state, self._joined()))
         return self.masses_of(self.found)
 
-    def certify_newton(self, state, models):
+    def certify_newton(self, state, around, models):
         """Find the duals of a proximal Newton method; return what `_certificate` does of them."""
         self.newton_masses(state)
-        return self._certificate(self.found, models)
+        return self._certificate(self.found, around, models)
 
     def settle_newton_duals(self, are_better):
         """Keep what was found, or forget it."""
@@ -453,17 +453,23 @@ class BlockDualAscent(Rounds):
         if state is None and not is_free:
             sums = partitions.ask("certify", *self._last_round(), self.w, models)
             return self._certificate(sums, self.w, models)
+        most = MOST_OF_ZEROS * self.objective.at_zeros()[1]
         if state is None:
             masses = partitions.ask("masses", *self._last_round())
         else:
             self.objective.accesses += self.n_stored
             masses = partitions.ask("newton_masses", state) if is_free else None
+        request = "certify_newton", state
         if is_free:
-            total = tuple(np.sum(masses, axis=0).tolist())
-            w, rests = partitions.total("certify_balanced", total, models)
-        else:
-            w, rests = partitions.total("certify_newton", state, models)
-        return self._certificate([sums for (sums,) in rests], models[0], models, w)
+            request = "certify_balanced", tuple(np.sum(masses, axis=0).tolist())
+        w, rests = partitions.total(*request, models[0], models)
+        around, (loss, *_) = models[0], sum(sums for (sums,) in rests)
+        primal = self._penalty(around) + float(loss) / self.problem.total_weight
+        if not primal <= most:
+            self.objective.accesses += self.n_stored
+            around = np.append(w[:-1], 0.0) if is_free else w
+            w, rests = partitions.total(*request, around, models)
+        return self._certificate([sums for (sums,) in rests], around, models, w)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
