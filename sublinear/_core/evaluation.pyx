@@ -22,14 +22,17 @@ class Evaluation(NamedTuple):
     ----------
     loss : float
         sum_i s_i l(z_i), s_i the shares and z_i = <x_i, w>.
-    predictions, slopes, curvatures : ndarray of shape (n_rows,)
-        z_i, l'(z_i) and l''(z_i), or what takes the place of the last.
+    predictions, change : ndarray of shape (n_rows,)
+        z_i, and what the way to w has added to them.
+    slopes, curvatures : ndarray of shape (n_rows,)
+        l'(z_i) and l''(z_i), or what takes the place of the latter.
     pull, squares : ndarray of shape (n_weights,)
         sum_i s_i l'(z_i) x_i and, of these curvatures c_i, sum_i s_i c_i x_i^2.
     """
 
     loss: float
     predictions: np.ndarray
+    change: np.ndarray
     slopes: np.ndarray
     curvatures: np.ndarray
     pull: np.ndarray
@@ -37,19 +40,25 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    Matrix matrix, Loss loss, const double[::1] w, const uint32_t[::1] rows,
-    const double[::1] targets, const double[::1] shares, double secant_share=0,
-    bint wants_squares=False, const double[::1] least_curvatures=None, predictions=None
+    Matrix matrix, Loss loss, const uint32_t[::1] rows, const double[::1] targets,
+    const double[::1] shares, const double[::1] way=None, const double[::1] predictions=None,
+    double secant_share=0, bint wants_squares=False, const double[::1] least_curvatures=None
 ):
     """Return the Evaluation of some rows.
+
+    The rounding of predictions stays as it is from one place to the next: so the gradients of small
+    steps tend to 0, where that of predictions made anew would keep them from it.
 
     Parameters
     ----------
     matrix : Matrix
     loss : Loss
-    w : ndarray of shape (matrix.n_weights,), float64
     rows : ndarray of shape (n_rows,), uint32
     targets, shares : ndarray of shape (n_rows,), float64
+    way : ndarray of shape (matrix.n_weights,), float64, default=None
+        How far w is from where predictions are known. None means there.
+    predictions : ndarray of shape (n_rows,), float64, default=None
+        Those. None means 0, where w is 0.
     secant_share : float, default=0.0
         Curvatures are at least this share of those of the parabolas that touch the loss and are
         least at the target.
@@ -57,21 +66,19 @@ def evaluate(
         Whether `squares` are wanted, which are 0 otherwise.
     least_curvatures : ndarray of shape (n_rows,), float64, default=None
         Curvatures are at least these, too.
-    predictions : ndarray of shape (n_rows,), float64, default=None
-        Those at w, if they are known.
     """
     cdef Py_ssize_t n = rows.shape[0], first, last, k
     cdef Py_ssize_t step = CACHED_ENTRIES * matrix.n_rows // max(1, matrix.n_stored)
     cdef double[:, ::1] sums = np.zeros((2, matrix.n_weights))
-    cdef bint knows_predictions = predictions is not None
-    cdef double[::1] z = predictions if knows_predictions else np.empty(n)
+    cdef double[::1] z = np.zeros(n) if predictions is None else np.array(predictions)
+    cdef double[::1] change = np.empty(0 if way is None else n)
     cdef double[::1] slopes = np.empty(n), curvatures = np.empty(n)
     cdef double[MOST_ROWS] losses
     cdef double[MOST_ROWS] factors
     cdef double[MOST_ROWS] weights
     cdef double total = 0, secant
-    if w.shape[0] != matrix.n_weights:
-        raise ValueError(f"w must have {matrix.n_weights} entries, got {w.shape[0]}")
+    if way is not None and way.shape[0] != matrix.n_weights:
+        raise ValueError(f"way must have {matrix.n_weights} entries, got {way.shape[0]}")
     if not targets.shape[0] == shares.shape[0] == z.shape[0] == n:
         raise ValueError("targets, shares and predictions must have the length of rows")
     if least_curvatures is not None and least_curvatures.shape[0] != n:
@@ -80,8 +87,10 @@ def evaluate(
     for first in range(0, n, step):
         last = min(n, first + step)
         with nogil:
-            if not knows_predictions:
-                dots(&matrix.rows, &rows[0], first, last, &w[0], &z[first])
+            if way is not None:
+                dots(&matrix.rows, &rows[0], first, last, &way[0], &change[first])
+                for k in range(first, last):
+                    z[k] += change[k]
             loss.evaluate_of(
                 &z[first], &targets[first], losses, &slopes[first], &curvatures[first],
                 last - first)
@@ -101,4 +110,4 @@ def evaluate(
             else:
                 add_lines(&matrix.rows, &rows[first], last - first, factors, &sums[0, 0])
         PyErr_CheckSignals()
-    return Evaluation(total, z.base, slopes.base, curvatures.base, *sums.base)
+    return Evaluation(total, z.base, change.base, slopes.base, curvatures.base, *sums.base)

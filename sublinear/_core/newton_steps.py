@@ -56,19 +56,19 @@ class NewtonSteps:
         self.secant_share = 0.0 if self.loss.is_curved else 1.0
         zeros = np.zeros(objective.matrix.n_weights)
         if w is not None and np.any(w):
-            other = self._place(np.array(w))
+            other = self._place(np.array(w), way=w)
             if other[0] <= objective.at_zeros()[1]:
                 self._move_to(*other)
                 return
         self._move_to(*self._place(zeros))
 
-    def _evaluate(self, w, **known):
-        """Return the Evaluation of the rows at w, with the curvatures that a step goes by."""
-        return self.system.evaluate(w, secant_share=self.secant_share, **known)
+    def _evaluate(self, **place):
+        """Return an Evaluation of the rows, with the curvatures that a step goes by."""
+        return self.system.evaluate(secant_share=self.secant_share, **place)
 
-    def _place(self, w, predictions=None):
+    def _place(self, w, **place):
         """Return the primal value there, where that is, and the Evaluation."""
-        at = self._evaluate(w, predictions=predictions)
+        at = self._evaluate(**place)
         return self._primal(w, at.loss), w, at
 
     def _primal(self, w, loss):
@@ -87,8 +87,8 @@ class NewtonSteps:
         before, share, full = self.at, self.secant_share, None
         if self.beyond is None:  # full steps mostly follow each other
             self.secant_share = SECANT * share
-            full = self._place(self.w + direction)
-            change = full[2].predictions - before.predictions
+            full = self._place(self.w + direction, way=direction, predictions=before.predictions)
+            change = full[2].change
         else:
             change = self.system.products(direction)
 
@@ -104,7 +104,10 @@ class NewtonSteps:
         self.secant_share = min(1.0, share * (SECANT if step == 1 else 1 / SECANT))
         if place is None:
             return False
-        self._move_to(*(place if place is full else self._place(*place[1:])))
+        if place is not full:
+            _, w, predictions = place
+            place = self._place(w, predictions=predictions)
+        self._move_to(*place)
         self.mismatch = np.inf
         if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
             change *= -curvatures  # in place: rows may be many

@@ -54,10 +54,10 @@ class NormalEquations:
         places = np.flatnonzero(slopes)
         return self.rows[places], (self.shares * slopes)[places]
 
-    def evaluate(self, w, **options):
-        """Return the Evaluation of these rows; for the options see there."""
+    def evaluate(self, **place):
+        """Return the Evaluation of these rows; what tells the place is explained there."""
         loss = self.objective.loss
-        return evaluate(self.matrix, loss, w, self.rows, self.targets, self.shares, **options)
+        return evaluate(self.matrix, loss, self.rows, self.targets, self.shares, **place)
 
     def product(self, rows, factors, direction):
         """Return the matrix of the equations times a direction, by `curved`."""

@@ -66,10 +66,10 @@ class TruncatedNewton(NewtonSteps):
         super().__init__(objective, w, tol)
         self._begin_equations()
 
-    def _evaluate(self, w, **known):
+    def _evaluate(self, **place):
         """As all such methods; with curvatures that are kept, and the equations' diagonal."""
         kept = self._kept_curvatures()
-        return super()._evaluate(w, wants_squares=True, least_curvatures=kept, **known)
+        return super()._evaluate(wants_squares=True, least_curvatures=kept, **place)
 
     def _kept_curvatures(self):
         """Return those that rows keep, or None."""
