@@ -221,7 +221,7 @@ def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted,
         is_straight=not loss.is_curved,
     )
     n_preferred = 0
-    for w, duals, solved in islice(steps, 5):
+    for w, duals, solved in islice(steps, 1 if name == "squared" else 5):
         assert method.iterate()
         np.testing.assert_allclose(method.w, w, rtol=1e-8, atol=1e-10)
         *preferred, of_slopes = (candidate() for candidate in method.candidates())
