@@ -76,7 +76,7 @@ def evaluate(
     cdef double[MOST_ROWS] losses
     cdef double[MOST_ROWS] factors
     cdef double[MOST_ROWS] weights
-    cdef double total = 0, secant
+    cdef double secant
     if way is not None and way.shape[0] != matrix.n_weights:
         raise ValueError(f"way must have {matrix.n_weights} entries, got {way.shape[0]}")
     if not targets.shape[0] == shares.shape[0] == z.shape[0] == n:
@@ -84,6 +84,7 @@ def evaluate(
     if least_curvatures is not None and least_curvatures.shape[0] != n:
         raise ValueError("least_curvatures must have the length of rows")
     step = min(max(step, 1), MOST_ROWS)
+    cdef double[::1] totals = np.zeros((n + step - 1) // step)
     for first in range(0, n, step):
         last = min(n, first + step)
         with nogil:
@@ -94,7 +95,7 @@ def evaluate(
             loss.evaluate_of(
                 &z[first], &targets[first], losses, &slopes[first], &curvatures[first],
                 last - first)
-            total += dense_dot64(&shares[first], losses, last - first)
+            totals[first // step] = dense_dot64(&shares[first], losses, last - first)
             for k in range(first, last):
                 factors[k - first] = shares[k] * slopes[k]
                 if secant_share > 0 and slopes[k] != 0:
@@ -110,4 +111,5 @@ def evaluate(
             else:
                 add_lines(&matrix.rows, &rows[first], last - first, factors, &sums[0, 0])
         PyErr_CheckSignals()
-    return Evaluation(total, z.base, change.base, slopes.base, curvatures.base, *sums.base)
+    loss_sum = float(np.add.reduce(totals))
+    return Evaluation(loss_sum, z.base, change.base, slopes.base, curvatures.base, *sums.base)
