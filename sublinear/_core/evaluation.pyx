@@ -12,7 +12,7 @@ from sublinear._core.matrix cimport Matrix, add_lines, add_lines_with_squares, d
 
 cdef enum:
     CACHED_ENTRIES = 1 << 14     # of rows that are read, and added up before others
-    MOST_ROWS = 2048
+    MOST_ROWS = 2048             # of these
 
 
 class Evaluation(NamedTuple):

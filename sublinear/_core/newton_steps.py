@@ -38,10 +38,11 @@ class NewtonSteps:
     at : Evaluation
         At w.
     gap, primal : float
-        Between P(w) and the dual value of the first of `duals`.
+        Between P(w) and the dual value of the first of the `candidates`.
     duals : list of ndarrays of shape (n_rows,), float64
-        Those of the equations that led here, where they are good enough and others are not. The
-        others are a_i = -l'(<x_i, w>), whose gap is |P'(w)|^2 / (2 alpha).
+        Those of the equations that led here, where they are good enough and slopes are not; else
+        empty. A candidate that follows them is a_i = -l'(<x_i, w>), with the gap
+        |P'(w)|^2 / (2 alpha).
     mismatch : float
         What is left of the gap after the last step if its equations were solved exactly: by how
         much slopes differ from the duals that they have solved for; inf if that is not known.
@@ -54,13 +55,12 @@ class NewtonSteps:
         self.system, self.loss = NormalEquations(objective), objective.loss
         self.at, self.beyond, self.mismatch = None, None, np.inf
         self.secant_share = 0.0 if self.loss.is_curved else 1.0
-        zeros = np.zeros(objective.matrix.n_weights)
         if w is not None and np.any(w):
             other = self._place(np.array(w), way=w)
             if other[0] <= objective.at_zeros()[1]:
                 self._move_to(*other)
                 return
-        self._move_to(*self._place(zeros))
+        self._move_to(*self._place(np.zeros(objective.matrix.n_weights)))
 
     def _evaluate(self, **place):
         """Return an Evaluation of the rows, with the curvatures that a step goes by."""

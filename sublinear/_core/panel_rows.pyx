@@ -344,7 +344,7 @@ cdef class PanelRows(KernelRows):
         self._add_panels(rows, change, margins, np.array([len(rows)]), every[np.newaxis], n_threads)
 
     def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
-        """As KernelRows.add_products; panels are built once for all groups."""
+        """As KernelRows.add_products; panels are built for all groups together."""
         check_groups(ends, outputs, len(rows), len(margins))
         change = self._checked_changes(rows, changes, margins[:outputs.shape[1]])
         self._add_panels(rows, change, margins, ends, outputs, n_threads)
