@@ -5,6 +5,7 @@ import math
 from sublinear._core.kernel_square import square_bytes
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
+from sublinear._solvers.least_squares import LeastSquares
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.spaces import (
     LARGEST,
@@ -71,6 +72,8 @@ def _may_form(size, matrix):
 
 def _methods(loss, tol):
     """Return the methods that form a matrix, and options; the last depends on no conditions."""
+    if loss.quadratic:
+        return [(LeastSquares, {"tol": tol})]
     methods = [(Newton, {"tol": tol})] if loss.is_smooth else []
     return [*methods, (InteriorPoint, {})] if loss.is_piecewise else methods
 

@@ -31,11 +31,12 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
-from sublinear._drive import _Timing
+from sublinear._drive import _Timing, as_stored
 from sublinear._second_order import is_foretold, least_passes, linear_spaces
 from sublinear._solvers import newton as newton_module
-from sublinear._solvers.finisher import FIRST_CERTIFICATE, SELDOM, Finisher
+from sublinear._solvers.finisher import FIRST_CERTIFICATE, SELDOM, Finisher, Iterate
 from sublinear._solvers.interior_point import InteriorPoint
+from sublinear._solvers.least_squares import LeastSquares
 from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton, spread_sample
 from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
@@ -63,6 +64,8 @@ def make_objective(name, X, y, weights=None, free=False, constant=1.0, alpha=1e-
 
 
 def method_for(objective):
+    if objective.loss.quadratic:
+        return LeastSquares
     return Newton if objective.loss.dual_form() is None else InteriorPoint
 
 
@@ -93,6 +96,10 @@ def test_the_weighted_gram_matrix(dtype, make, constant):
         chosen = np.column_stack([chosen, np.full(len(rows), constant)])
     expected = chosen.T @ (factors[:, np.newaxis] * chosen)
     np.testing.assert_allclose(np.triu(gram), np.triu(expected), rtol=1e-12)
+    column = np.random.default_rng(2).normal(size=len(rows))
+    gram = weighted_gram(Matrix(make(X), constant), rows, factors, column)
+    np.testing.assert_allclose(np.triu(gram[:-1, :-1]), np.triu(expected), rtol=1e-12)
+    np.testing.assert_allclose(gram[:-1, -1], chosen.T @ (factors * column), rtol=1e-10)
 
 
 def test_the_weighted_gram_matrix_of_many_blocks():
@@ -113,6 +120,10 @@ def test_the_weighted_gram_matrix_of_any_width(n_rows, width):
     gram = weighted_gram(Matrix(X), np.arange(n_rows, dtype=np.uint32), factors)
     expected = np.triu(X.T @ (factors[:, np.newaxis] * X))
     np.testing.assert_allclose(np.triu(gram), expected, rtol=0, atol=1e-13 * n_rows)
+    column, rows = random.normal(size=n_rows), np.arange(n_rows, dtype=np.uint32)
+    gram = weighted_gram(Matrix(X), rows, factors, column)
+    np.testing.assert_allclose(np.triu(gram[:-1, :-1]), expected, rtol=0, atol=1e-13 * n_rows)
+    np.testing.assert_allclose(gram[:-1, -1], X.T @ (factors * column), rtol=0, atol=1e-12 * n_rows)
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array])
@@ -209,7 +220,7 @@ def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted,
     epsilon = (0.3,) if name == "huber" else ()
     loss = REGISTRY[name].loss(*epsilon)
     objective = Objective(Matrix(X, 1.0), y, loss, 1e-3, weights, 1, free)
-    method = Newton(objective, tol=1e-3)
+    method = LeastSquares(objective) if loss.quadratic else Newton(objective, tol=1e-3)
     steps = newton(
         np.column_stack([X, np.ones(len(X))]),
         y,
@@ -289,13 +300,48 @@ def test_its_gap_is_that_of_a_certificate(name, free):
     assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
 
 
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_what_least_squares_have_measured_needs_no_certificate(free, weighted, make):
+    X, y = make_data("squared", n_rows=400)
+    weights = np.random.default_rng(1).integers(0, 3, len(y)) / 2.0 if weighted else None
+    objective = make_objective("squared", make(X / SCALES), y, weights, free)
+    space = Columns(SDCA(objective, bits(0)), LeastSquares)
+    method = space.begin()
+    assert method.iterate() and method.is_measured
+    iterate = Iterate(method.w, method.gap, method.primal, method.candidates(), True)
+    before = objective.accesses
+    model, primal, dual, duals = space.certify(iterate, method.w, 1e-3, False, unchanged)
+    assert model is method.w and objective.accesses == before
+    primals, certified = objective.certificate_of(duals, [model])
+    assert primal == pytest.approx(primals[0], rel=1e-13)
+    assert dual == pytest.approx(certified, rel=1e-13)
+    # weights that are rounded are others
+    rounded = partial(as_stored, dtype=np.float32)
+    model, primal, dual, duals = space.certify(iterate, method.w, 1e-3, False, rounded)
+    primals, certified = objective.certificate_of(duals, [model])
+    assert (primal, dual) == (primals[0], pytest.approx(certified, rel=1e-13))
+    assert primal > method.primal
+
+
+def test_steps_of_least_squares_go_on_from_what_rounding_has_left():
+    X, y = ill_conditioned(0, 1000, 100)
+    method, gaps = LeastSquares(make_objective("squared", X, y, alpha=1e-12), tol=1e-8), []
+    while len(gaps) < 3 and method.iterate():
+        gaps.append(method.gap / method.primal)
+    assert gaps[0] > 1e-7 and min(gaps) < 1e-3 * gaps[0]
+    assert not method.is_measured  # predictions have been added up
+
+
 TAKE_PRODUCTS = ["squared", "squared_hinge", "logistic", "huber"]
 
 
 @pytest.mark.parametrize(
     "name, methods",
     [
-        *[(name, [TruncatedNewton, Newton]) for name in ("squared", "logistic")],
+        ("squared", [TruncatedNewton, LeastSquares]),
+        ("logistic", [TruncatedNewton, Newton]),
         *[(name, [TruncatedNewton, Newton, InteriorPoint]) for name in ("squared_hinge", "huber")],
         ("smoothed_hinge", [Newton, InteriorPoint]),
         *[(name, [InteriorPoint]) for name in ("hinge", "absolute", "epsilon_insensitive")],

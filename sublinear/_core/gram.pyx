@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
-from sublinear._core.line cimport Line, Lines, copy_dense, line_at
+from sublinear._core.line cimport Line, copy_dense, line_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
@@ -35,7 +35,10 @@ cdef enum:
     LEAST_COLUMNS = 64           # that a BLAS gets at a time: with fewer it would be slow
 
 
-def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+def weighted_gram(
+    Matrix matrix, const uint32_t[::1] rows, const double[::1] factors,
+    const double[::1] column=None
+):
     """Return sum_k factors_k x_i x_i' with i = rows[k], in and above the diagonal.
 
     Parameters
@@ -45,43 +48,58 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
         In the range of the matrix.
     factors : ndarray of shape (len(rows),), float64
         Not negative. Where they are all but 0 a row is left out.
+    column : ndarray of shape (len(rows),), float64, default=None
+        A last column of these rows, besides those of the matrix.
 
     Returns
     -------
-    total : ndarray of shape (n_weights, n_weights), float64
+    total : ndarray of shape (n_weights, n_weights), or one more with a column, float64
         What lies below the diagonal means nothing.
     """
     is_small = np.asarray(factors) < LEAST_FACTOR
     if is_small.any():
         rows, factors = np.asarray(rows)[~is_small], np.asarray(factors)[~is_small]
+        column = None if column is None else np.asarray(column)[~is_small]
     if matrix.is_sparse:
-        return sparse_gram(matrix, rows, factors)
-    if matrix.n_weights <= MOST_OWN:
-        return narrow_gram(matrix, rows, factors)
-    return wide_gram(matrix, rows, factors)
+        return sparse_gram(matrix, rows, factors, column)
+    if matrix.n_weights + (column is not None) <= MOST_OWN:
+        return narrow_gram(matrix, rows, factors, column)
+    return wide_gram(matrix, rows, factors, column)
 
 
-cdef sparse_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
-    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start
-    cdef Py_ssize_t length = max(1, matrix.n_stored // matrix.n_rows)
+cdef sparse_gram(
+    Matrix matrix, const uint32_t[::1] rows, const double[::1] factors, const double[::1] column
+):
+    cdef Py_ssize_t width = matrix.n_weights, pitch = width + (column is not None), start
+    cdef Py_ssize_t n = rows.shape[0], length = max(1, matrix.n_stored // matrix.n_rows)
     cdef Py_ssize_t block = max(1, OUTER_BLOCK // (length * length))
-    cdef double[:, ::1] total = np.zeros((width, width))
+    cdef double[:, ::1] total = np.zeros((pitch, pitch))
     for start in range(0, n, block):
         with nogil:
             add_sparse_gram(
-                &matrix.rows, &rows[start], min(block, n - start), &factors[start], width,
+                &matrix.rows, &rows[start], min(block, n - start), &factors[start], pitch,
                 &total[0, 0])
         PyErr_CheckSignals()
     if matrix.constant != 0:    # no stored column
-        column = np.zeros(width)
-        matrix.add_rows(factors, rows, column)
-        total.base[:, width - 1] = matrix.constant * column
+        total.base[:width, width - 1] = matrix.constant * weighted_sum(matrix, rows, factors)
+    if column is not None:
+        total.base[:width, width] = weighted_sum(matrix, rows, np.multiply(factors, column))
     return total.base
 
 
-cdef narrow_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+def weighted_sum(matrix, rows, factors):
+    """Return sum_k factors_k x_i with i = rows[k]."""
+    total = np.zeros(matrix.n_weights)
+    matrix.add_rows(factors, rows, total)
+    return total
+
+
+cdef narrow_gram(
+    Matrix matrix, const uint32_t[::1] rows, const double[::1] factors, const double[::1] column
+):
     """Of dense rows with so few columns that a BLAS takes longer."""
-    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start = 0, last, stop
+    cdef Py_ssize_t width = matrix.n_weights + (column is not None), start = 0, last, stop
+    cdef Py_ssize_t n = rows.shape[0]
     cdef Py_ssize_t pitch = gram_pitch(width), block = max(1, GRAM_VALUES // pitch)
     cdef double[:, ::1] total = np.zeros((pitch, pitch)), copies = np.zeros((block, pitch))
     while start < n:
@@ -90,15 +108,18 @@ cdef narrow_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fact
             while start < last:
                 stop = min(last, start + block)
                 copy_by_roots(
-                    &matrix.rows, &rows[start], &factors[start], stop - start, pitch, &copies[0, 0])
+                    matrix, rows, factors, column, start, stop, pitch, &copies[0, 0])
                 add_gram(&copies[0, 0], stop - start, width, pitch, &total[0, 0])
                 start = stop
         PyErr_CheckSignals()
     return total.base[:width, :width].copy()
 
 
-cdef wide_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
-    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, count
+cdef wide_gram(
+    Matrix matrix, const uint32_t[::1] rows, const double[::1] factors, const double[::1] column
+):
+    cdef Py_ssize_t width = matrix.n_weights + (column is not None), start, count
+    cdef Py_ssize_t n = rows.shape[0]
     cdef Py_ssize_t block = max(DENSE_ROWS, DENSE_BLOCK // width)
     cdef double[:, ::1] copies = np.empty((min(n, block), width))
     total = np.zeros((width, width))
@@ -106,7 +127,7 @@ cdef wide_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factor
         count = min(block, n - start)
         with nogil:
             copy_by_roots(
-                &matrix.rows, &rows[start], &factors[start], count, width, &copies[0, 0])
+                matrix, rows, factors, column, start, start + count, width, &copies[0, 0])
         # of transposed matrices, in the order of columns, on which a BLAS works in place
         dsyrk(1.0, copies.base[:count].T, beta=1.0, c=total.T, lower=True, overwrite_c=True)
         PyErr_CheckSignals()
@@ -114,15 +135,19 @@ cdef wide_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factor
 
 
 cdef void copy_by_roots(
-    const Lines* lines, const uint32_t* rows, const double* factors, Py_ssize_t count,
-    Py_ssize_t pitch, double* copies
+    Matrix matrix, const uint32_t[::1] rows, const double[::1] factors, const double[::1] column,
+    Py_ssize_t start, Py_ssize_t stop, Py_ssize_t pitch, double* copies
 ) noexcept nogil:
-    """Let copies_k be x_i times the root of factors_k, with i = rows[k], for dense lines."""
+    """Copy the dense rows x_i, i = rows[k], of start <= k < stop, times the root of factors_k."""
     cdef Py_ssize_t k
+    cdef double root
     cdef Line x
-    for k in range(count):
-        x = line_at(lines, rows[k])
-        copy_dense(&x, sqrt(factors[k]), copies + k * pitch)
+    for k in range(start, stop):
+        root, x = sqrt(factors[k]), line_at(&matrix.rows, rows[k])
+        copy_dense(&x, root, copies)
+        if column is not None:
+            copies[x.length + (x.constant != 0)] = root * column[k]
+        copies += pitch
 
 
 def dense_rows(matrix, rows):

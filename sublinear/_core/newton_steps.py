@@ -39,6 +39,8 @@ class NewtonSteps:
         At w.
     gap, primal : float
         Between P(w) and the dual value of the first of the `candidates`.
+    is_measured : bool
+        Whether these are exact: not of predictions to which steps have added.
     duals : list of ndarrays of shape (n_rows,), float64
         Those of the equations that led here, where they are good enough and slopes are not; else
         empty. A candidate that follows them is a_i = -l'(<x_i, w>), with the gap
@@ -60,7 +62,11 @@ class NewtonSteps:
             if other[0] <= objective.at_zeros()[1]:
                 self._move_to(*other)
                 return
-        self._move_to(*self._place(np.zeros(objective.matrix.n_weights)))
+        self._move_to(*self._at_zeros())
+
+    def _at_zeros(self):
+        """Return what `_place` does for zeros."""
+        return self._place(np.zeros(self.system.matrix.n_weights))
 
     def _evaluate(self, **place):
         """Return an Evaluation of the rows, with the curvatures that a step goes by."""
@@ -74,8 +80,8 @@ class NewtonSteps:
     def _primal(self, w, loss):
         return self.system.objective.penalty(w) + loss
 
-    def _move_to(self, primal, w, at):
-        self.primal, self.w, self.at = primal, w, at
+    def _move_to(self, primal, w, at, is_measured=True):
+        self.primal, self.w, self.at, self.is_measured = primal, w, at, is_measured
         self.gradient = self.system.penalty * w + at.pull
         self.gap, self.duals = self.system.distance(self.gradient), []
 
@@ -85,6 +91,7 @@ class NewtonSteps:
         It solves the equations that these curvatures make; None: other ones.
         """
         before, share, full = self.at, self.secant_share, None
+        is_at_zeros = not self.w.any()
         if self.beyond is None:  # full steps mostly follow each other
             self.secant_share = SECANT * share
             full = self._place(self.w + direction, way=direction, predictions=before.predictions)
@@ -107,7 +114,7 @@ class NewtonSteps:
         if place is not full:
             _, w, predictions = place
             place = self._place(w, predictions=predictions)
-        self._move_to(*place)
+        self._move_to(*place, is_measured=is_at_zeros and place is full)
         self.mismatch = np.inf
         if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
             change *= -curvatures  # in place: rows may be many

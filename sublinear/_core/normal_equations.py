@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import lstsq
 
 from sublinear._core.evaluation import evaluate
-from sublinear._core.gram import dense_rows, upper_factor, weighted_gram
+from sublinear._core.gram import dense_rows, upper_factor, weighted_gram, weighted_sum
 
 MOST_WORK = 2**28  # of a least squares problem that adjusts duals: some tens of milliseconds
 MOST_ROWS = 4  # times n_weights: near the optimum hardly more duals are inside their intervals
@@ -43,9 +43,7 @@ class NormalEquations:
 
     def combine(self, factors):
         """Return sum_i s_i / W factors_i x_i."""
-        total = np.zeros(self.matrix.n_weights)
-        self.matrix.add_rows(self.shares * factors, self.rows, total)
-        return total
+        return weighted_sum(self.matrix, self.rows, self.shares * factors)
 
     def curved(self, slopes):
         """Return the rows whose h_i is not 0, and s_i / W h_i: no others are in the equations."""
@@ -68,6 +66,11 @@ class NormalEquations:
     def gram(self, slopes):
         """Return the matrix of the equations but for the penalty."""
         return weighted_gram(self.matrix, *self.curved(slopes))
+
+    def of_least_squares(self):
+        """Return matrix and right side of least squares, but for the penalty; reads rows once."""
+        whole = weighted_gram(self.matrix, self.rows, self.shares, self.targets)
+        return whole[:-1, :-1], whole[:-1, -1]
 
     def factor(self, gram):
         """Factor the matrix of the equations, from a `gram` that is written to.

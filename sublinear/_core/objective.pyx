@@ -62,7 +62,7 @@ for _k in range(BLOCK):
 def balance_masses(double[::1] duals, masses):
     """Let positive and negative duals have the same mass, in place: shrink those that prevail.
 
-    A dual's domain holds the way from it to 0, so they stay feasible.
+    A dual's domain holds the way from it to 0, so they stay feasible. Returns the factor.
 
     Parameters
     ----------
@@ -70,15 +70,17 @@ def balance_masses(double[::1] duals, masses):
     masses : tuple of two floats
         See Objective.masses.
     """
-    cdef double positive, negative
+    cdef double positive, negative, factor
     cdef Py_ssize_t i
     positive, negative = masses
+    if positive == negative:
+        return 1.0
+    factor = min(positive, negative) / max(positive, negative)
     with nogil:
         for i in range(duals.shape[0]):
-            if duals[i] > 0 and positive > negative:
-                duals[i] *= negative / positive
-            elif duals[i] < 0 and negative > positive:
-                duals[i] *= positive / negative
+            if (duals[i] > 0) == (positive > negative):
+                duals[i] *= factor
+    return factor
 
 
 def best_multiple(double square, double gain, double at_zeros):
@@ -580,7 +582,7 @@ cdef class Objective(WeightedExamples):
         masses : tuple of two floats, default=None
             Of all duals, where the rows are a block of more; None means of these.
         """
-        balance_masses(duals, self.masses(duals) if masses is None else masses)
+        return balance_masses(duals, self.masses(duals) if masses is None else masses)
 
     def values_of_zeros(self):
         """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""

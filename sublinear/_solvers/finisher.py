@@ -41,12 +41,15 @@ class Iterate:
     candidates : list of callables
         Each returns duals that a certificate may take, an array of shape (n_rows,); others than the
         first where that is not good enough.
+    is_measured : bool
+        Whether gap and primal are those of just these weights and the first candidate.
     """
 
     coordinates: np.ndarray
     gap: float
     primal: float
     candidates: list
+    is_measured: bool
 
     @property
     def relative_gap(self):
@@ -87,7 +90,9 @@ class _MethodAtWork:
 
     def _note_iterate(self):
         method = self.method
-        self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
+        self.best = Iterate(
+            method.w, method.gap, method.primal, method.candidates(), method.is_measured
+        )
         self.n_idle = 0  # iterations since then
 
     def _note_weights(self):
@@ -130,10 +135,11 @@ class Finisher(Solver):
     """Dual coordinate ascent, then a method of second order if that is worth its cost by then.
 
     Besides it has the interface of the solver that begins. A method is a class whose
-    objects have `iterate()`, which returns False where no step is possible, `w`, `gap`, `primal`
-    and `candidates()`, those of an Iterate. Its attributes say what to expect:
+    objects have `iterate()`, which returns False where no step is possible, `w`, `gap`, `primal`,
+    `candidates()` and `is_measured`, those of an Iterate. Its attributes say what to expect:
 
     n_expected    function of the loss: iterations
+    n_passes_of_start    over the rows before the first iteration, at most
     n_passes      over the rows, an iteration; of an object: its next one
     sweeps        times, in that of a feature value in a step of coordinate ascent: of an iteration
                   for every example, besides its passes

@@ -135,8 +135,8 @@ cdef class InteriorPoint:
     gap, primal : float
         Between P(w) and the dual value.
     """
-    n_passes, sweeps, most_idle = 6, 20, 8
-    takes_start, factorises = False, True
+    n_passes_of_start, n_passes, sweeps, most_idle = 3, 6, 20, 8
+    takes_start, factorises, is_measured = False, True, False
     cdef readonly object system, w
     cdef object state                 # parts, multipliers below and above
     cdef readonly double gap, primal

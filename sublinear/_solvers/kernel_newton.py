@@ -45,7 +45,7 @@ class KernelNewton:
     """
 
     n_passes, sweeps = 3, 8
-    most_idle, takes_start, factorises = 40, True, True
+    most_idle, takes_start, factorises, is_measured = 40, True, True, False
 
     @staticmethod
     def n_expected(loss):

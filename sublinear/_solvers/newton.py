@@ -78,11 +78,9 @@ class Newton(NewtonSteps):
         Where to start, if that is better than zeros.
     tol : float, default=0.0
         The relative gap that is wanted.
-    gram : ndarray of shape (n_weights, n_weights), float64, default=None
-        That of least squares (NormalEquations), where it is known.
     """
 
-    n_passes, sweeps = 3, 4
+    n_passes_of_start, n_passes, sweeps = 3, 3, 4
     most_idle, takes_start, factorises = 8, True, True
 
     @staticmethod
@@ -90,9 +88,8 @@ class Newton(NewtonSteps):
         """As the finisher asks."""
         return 6
 
-    def __init__(self, objective, w=None, tol=0.0, gram=None):
+    def __init__(self, objective, w=None, tol=0.0):
         super().__init__(objective, w, tol)
-        self.known_gram = gram
         self.samples = _may_sample(objective)
         self.n_left = MOST_OF_PIECEWISE if self.loss.is_piecewise else np.inf
 
@@ -119,8 +116,6 @@ class Newton(NewtonSteps):
 
     def _gram(self, curvatures):
         """Return the matrix of the equations but for the penalty; whether it has all rows."""
-        if self.known_gram is not None:
-            return self.known_gram.copy(), True
         system = self.system
         rows, factors = system.curved(curvatures)
         share = sampled_share(len(rows), len(self.w)) if self.samples else 1.0

@@ -36,14 +36,13 @@ from scipy.linalg import LinAlgError, solve_triangular
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
 from sublinear._core.kernel_square import KernelSquare
 from sublinear._core.matrix import Matrix
-from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # equations, 32 MB; more only if their matrix has no more entries than the rows
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
-PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
 BEST_CASE = 5  # the expected work of a method without a matrix, by what may be enough
 WORST_CASE = 3  # what it may well take, by that: conditions decide
+BALANCED = 1 - 1e-12  # a factor that makes up for no more than rounding
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -126,30 +125,23 @@ class _LinearSpace(_Space):
         self.cost, self.cost_of_start = self.costs(matrix, method)
         self.least_ascent = LEAST_PASSES * (matrix.n_stored + matrix.n_rows)
         self.n_read = self.n_passes * matrix.n_stored
-        self.n_read_at_start = (PASSES_OF_START + (not method.factorises)) * matrix.n_stored
-        self.keeps_gram, self.gram = False, None
+        self.n_read_at_start = method.n_passes_of_start * matrix.n_stored
 
     def begin(self):
         start = dict(self.options)
-        objective = self._enter()
-        if self.keeps_gram:
-            start["gram"] = self._gram(objective)
-        elif self.method.takes_start and not self.solves_once:
+        if self.method.takes_start:
             start["w"] = self._coordinates(self.first.model())
-        return self.method(objective, **start)
+        method = self.method(self._enter(), **start)
+        if self.solves_once:
+            self._keep(method.equations)
+        return method
 
-    def restart(self):
-        """Let paths of least squares form the matrix of their equations once more, then keep it."""
-        self.keeps_gram = self.solves_once
-
-    def _gram(self, objective):
-        if self.gram is None:
-            system = NormalEquations(objective)
-            self.gram = system.gram(np.ones(len(system.rows)))
-            matrix = self.first.objective.matrix
-            self.cost, self.cost_of_start = self.costs(matrix, self.method, is_formed=True)
-            self.n_read_at_start = matrix.n_stored
-        return self.gram
+    def _keep(self, equations):
+        """Keep the equations of least squares for other penalties."""
+        self.options["equations"] = equations
+        matrix = self.first.objective.matrix
+        self.cost, self.cost_of_start = self.costs(matrix, self.method, is_formed=True)
+        self.n_read_at_start = 0
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
         objective = self.first.objective
@@ -208,6 +200,15 @@ class Columns(_LinearSpace):
         """Return the weights w that have these coordinates."""
         return coordinates
 
+    def certify(self, iterate, lowest, tol, every_dual, rounded):
+        """As all spaces; what the method has measured need not be measured again."""
+        objective, model = self.first.objective, rounded(iterate.coordinates)
+        if iterate.is_measured and model is iterate.coordinates is lowest:
+            duals = iterate.candidates[0]()
+            if not objective.free_intercept or objective.balance(duals) >= BALANCED:
+                return model, iterate.primal, iterate.primal - iterate.gap, duals
+        return super().certify(iterate, lowest, tol, every_dual, rounded)
+
 
 class RowSpan(_LinearSpace):
     """The span of few rows, where the best weights lie.
@@ -231,8 +232,7 @@ class RowSpan(_LinearSpace):
         return cost + DENSE_OUTER * n_rows**3, products + PASS * n_stored
 
     def restart(self):
-        """As _LinearSpace.restart; the factor is that of the rows alone."""
-        super().restart()
+        """As of all spaces; the factor is that of the rows alone."""
         if self.factor is not None:
             self.cost_of_start = 0.0
 

@@ -48,7 +48,7 @@ class TruncatedNewton(NewtonSteps):
         The relative gap that is wanted.
     """
 
-    n_passes, sweeps = 1, 4
+    n_passes_of_start, n_passes, sweeps = 4, 1, 4
     most_idle, takes_start, factorises = np.inf, True, False
 
     @staticmethod
