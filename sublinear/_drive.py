@@ -223,11 +223,11 @@ class _Bounds:
         self.dual = -math.inf
 
     def _bound(self, *duals):
-        """Return the first dual value that the primal value does not contradict, or -inf."""
+        """Return the first finite dual value that the primal value does not contradict, or -inf."""
         slack = CONTRADICTION * abs(self.primal)
         slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
         highest = self.primal + self.error + slack
-        return next((dual for dual in duals if dual <= highest), -math.inf)
+        return next((dual for dual in duals if dual <= highest and dual < math.inf), -math.inf)
 
     def note_zeros(self, model, primal, dual, has_diverged):
         """Take zero weights if no certified model is better; return whether that changes anything.

@@ -104,7 +104,7 @@ class Result:
 
     @property
     def relative_gap(self):
-        """gap / |primal|, what `tol` is compared with."""
+        """gap / |primal|, what `tol` is compared with; a |primal| below 1e-300 counts as that."""
         return relative_gap(self.primal, self.gap)
 
     def __repr__(self):

@@ -79,7 +79,8 @@ class Margin(Saddle):
         x = x / scale
         model = rounded(x)
         margin = payoffs.min() / scale - longest * length(model - x)
-        return model, -margin / max(1.0, length(model))
+        # divided by the model's length, unless that would take a negative margin nearer to 0
+        return model, -margin / max(1.0, length(model)) if margin > 0 else -margin
 
     def dual(self, p, gradient, longest=0.0):
         """Return -|A'Yp|."""

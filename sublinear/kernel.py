@@ -118,9 +118,9 @@ support_ : ndarray of shape (n_SV,)
         Indices of the support vectors.
     support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
         Empty for kernel="precomputed".
-    dual_coef_ : ndarray of shape (n_problems, n_SV), float64
-        f = sum_j dual_coef_j k(support vector j, .). One problem, or one per class.
-    intercept_ : ndarray of shape (n_problems,)
+    dual_coef_ : ndarray of shape (1, n_SV), float64
+        f = sum_j dual_coef_j k(support vector j, .).
+    intercept_ : ndarray of shape (1,)
     reduction_ : Reduction or None
         What `max_support` took away."""
 

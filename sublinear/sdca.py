@@ -61,11 +61,11 @@ penalize_intercept : bool, default=True
         or alpha is small; from the start for least squares of few columns, and with the squared and
         the logistic loss where lengths of rows foretell slow steps. True: after the first epoch at
         the latest; False: never. There are at most 2048 weights or rows, or at most 4096, the
-        square of which is at most the number of stored values; for the squared, squared hinge and
-        logistic loss conjugate gradients serve X of any shape, before steps are slow on trial
-        alone. An epoch is then an iteration, which reads the rows up to six times. It takes 75 to
-        205 bytes per example. Batches and tol=0 do without it. `fit_stream` goes over to a proximal
-        Newton method where n_classes * n_weights^2 is at most 2048^2.
+        square of which is at most the number of stored values; for the squared, squared hinge,
+        Huber and logistic loss conjugate gradients serve X of any shape, before steps are slow on
+        trial alone. An epoch is then an iteration, which reads the rows up to six times. It takes
+        75 to 205 bytes per example. Batches and tol=0 do without it. `fit_stream` goes over to a
+        proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
     pack : bool or "auto", default="auto"
         True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
         together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,

@@ -750,8 +750,8 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
     smoothing : float, default=1.0
         Width of the rounded part of loss="smoothed_hinge".
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total. It is
-        for `fit` alone, as a stream does not tell how many examples of a class will come.
+        Factors on the weights of the examples by class; "balanced" gives all the same total, which
+        takes `fit`: a stream does not tell how many examples of a class will come.
     %(common)s
 
     Attributes

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -529,7 +530,7 @@ class TestErrors:
 
     def test_no_thread(self, fails, train):
         err = fails("fit", train, "-o", "model", "--jobs", "0", "--quiet")
-        assert "n_jobs must be a number of threads, -1 for all, or None, not 0" in err
+        assert "--jobs: '0' is not a number of threads, or -1 for all" in err
 
     def test_one_class(self, fails, folder):
         (folder / "a.svm").write_text("1 1:1\n1 2:1\n")
@@ -747,6 +748,15 @@ class TestCompare:
         assert data["n_train"] + data["n_test"] == np.count_nonzero(lines[:, 3])
         for one in document["runs"]:
             assert one["gap"] <= 0.05 * one["objective"], one["solver"]
+        assert [one["solver"] for one in document["others"]] == self.OTHERS
+        lines[:, 3] = rng.uniform(0.5, 2, 120)  # of which no row has a part as its slack
+        np.savetxt("a.csv", lines, delimiter=",")
+        status, out, _ = run("compare", "a.csv", *options)
+        assert status == 0 and "SIMBAClassifier is left out: sample_weight must hold" in out
+        document = json.loads((folder / "compare.json").read_text())
+        others = [one["solver"] for one in document["others"]]
+        assert others == [name for name in self.OTHERS if name != "SIMBAClassifier"]
+        assert list(document["left_out"]) == ["SIMBAClassifier"]
 
     @pytest.mark.parametrize(
         "y, words",
@@ -954,9 +964,16 @@ class TestStream:
             assert f"{option[0]}: only with --stream" in err
         err = fails("fit", train, "-o", "model", "--no-resume", "--checkpoint", "s")
         assert "--checkpoint, --no-resume: only with --stream" in err
-        for stream in ([], ["--stream"]):
-            err = fails("fit", train, "-o", "model", "--label-column", "first", *stream)
+        for column, stream in product(("first", "last"), ([], ["--stream"])):
+            err = fails("fit", train, "-o", "model", "--label-column", column, *stream)
             assert "label_column does not apply to data in svmlight format" in err
+
+    def test_pegasos_projects_where_slopes_are_not_bounded(self, run, train, rows):
+        for loss, projects in (("squared_hinge", True), ("hinge", False)):
+            arguments = [train, "-o", "model", "--solver", "pegasos", "--alpha", "0.1", "--seed", 0]
+            assert run("fit", *arguments, "--loss", loss)[0] == 0
+            same = sublinear.PegasosClassifier(loss, alpha=0.1, projection=projects, random_state=0)
+            np.testing.assert_allclose(load_model("model").coef_, same.fit(*rows).coef_, rtol=1e-9)
 
     def test_pegasos_counts_what_all_blocks_took(self, run, train):
         model, out = self.fitted(run, train, "--solver", "pegasos")

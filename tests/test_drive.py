@@ -531,6 +531,16 @@ def test_a_bound_that_a_later_model_contradicts_is_given_up():
     assert result.gap == math.inf
 
 
+def test_a_dual_value_that_is_infinite_is_no_bound():
+    class Infinite(FakeSolver):
+        def certify(self, rounded):
+            return super().certify(rounded)[0], math.inf, math.inf
+
+    _, result = run(Infinite(), Limits(tol=0, max_iter=2))
+    assert result.gap == math.inf or result.dual < math.inf
+    assert all(row.dual < math.inf for row in result.trace)
+
+
 def test_bounds_from_before_rounding_is_refined_are_given_up():
     class Refining(FakeSolver):
         certificate_growth = 1.0

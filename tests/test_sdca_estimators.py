@@ -7,6 +7,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -153,6 +154,29 @@ def test_values_that_float32_cannot_hold_are_solved_to_any_tolerance(problem, lo
     assert model.result_.status == "converged"
     unpacked = make(loss, pack=False, **TIGHT).fit(X * np.pi, y)
     np.testing.assert_allclose(model.coef_, unpacked.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"second_order": False}, {}, {"batch_size": 5}])
+@pytest.mark.parametrize("scales", [(1e-5, 1e150, 1e-13), (1e102, 1e-60, 1e204)])
+def test_certificates_where_the_square_of_the_weights_has_no_number(scales, options):
+    of_x, of_y, alpha = scales
+    random = np.random.default_rng(0)
+    x = random.normal(size=40)
+    y = of_y * (3 * x + random.normal(size=40))
+    x *= of_x
+    model = SDCARegressor("squared", alpha=alpha, fit_intercept=False, random_state=0, **options)
+    result = model.fit(x[:, np.newaxis], y).result_
+    exact = [(Fraction(a), Fraction(b)) for a, b in zip(x, y, strict=True)]
+    products, squares = (sum(a * b for a, b in exact), sum(a * a for a, _ in exact))
+    n, alpha = len(exact), Fraction(alpha)
+
+    def objective(w):
+        return alpha / 2 * w * w + sum((w * a - b) ** 2 for a, b in exact) / (2 * n)
+
+    best = objective(products / (n * alpha + squares))
+    assert result.status == "converged"
+    assert float(objective(Fraction(model.coef_[0])) / best) <= 1 + 1e-3
+    assert result.dual <= float(best) * (1 + 1e-12) and float(best) <= result.primal * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e39, 1e-46])

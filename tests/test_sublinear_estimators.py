@@ -291,6 +291,18 @@ def test_balls_far_from_the_origin_are_certified_as_seen_from_nearby(offset, var
     assert ball.predict(around).tolist() == [1, -1]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_margins_of_float32_that_are_negative_are_not_too_large():
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(10, 2)).astype(np.float32)
+        y = np.append([1, -1], np.where(random.random(8) < 0.5, 1, -1))
+        model = SublinearPerceptron(0.01, intercept_scaling=100.0, max_iter=100, random_state=0)
+        model.fit(X, y)
+        w, b = model.coef_[0].astype(np.longdouble), np.longdouble(model.intercept_[0])
+        assert model.result_.primal <= (y * (X.astype(np.longdouble) @ w + b)).min()
+
+
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_far_balls_of_float32_are_those_that_float32_can_hold(offset):
     X = moved(offset)[0].astype(np.float32)

@@ -21,7 +21,7 @@ number of threads.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
-from libc.math cimport fabs, sqrt
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
@@ -53,10 +53,25 @@ MOST_OF_ZEROS = 16.0
 # zeros, but what they know of the optimum soon makes up for that.
 cdef double WORSE = 10
 
+cdef double SMALL = 1e-280    # squares below have lost digits, or all
+
 cdef double ONES[BLOCK]
 cdef Py_ssize_t _k
 for _k in range(BLOCK):
     ONES[_k] = 1
+
+
+cdef double scaled_penalty(double alpha, const double* w, Py_ssize_t size) noexcept nogil:
+    """alpha / 2 |w|^2 where |w|^2 itself leaves the range of numbers."""
+    cdef double largest = 0, total = 0
+    cdef Py_ssize_t k
+    for k in range(size):
+        largest = max(largest, fabs(w[k]))
+    if largest == 0 or largest == INFINITY:
+        return largest
+    for k in range(size):
+        total += (w[k] / largest) * (w[k] / largest)
+    return (alpha / 2 * largest) * (total * largest)
 
 
 def balance_masses(double[::1] duals, masses):
@@ -321,7 +336,11 @@ cdef class Objective(WeightedExamples):
     cdef double penalty_of(self, const double* w) noexcept nogil:
         """alpha / 2 |w|^2"""
         cdef bint last = self.matrix.constant != 0 and not self.free_intercept
-        return self.alpha / 2 * dense_dot64(w, w, self.matrix.n_columns + last)
+        cdef Py_ssize_t size = self.matrix.n_columns + last
+        cdef double square = dense_dot64(w, w, size)
+        if square <= SMALL or square == INFINITY:
+            return scaled_penalty(self.alpha, w, size)
+        return self.alpha / 2 * square
 
     def primal(self, w):
         """Return P(w).

@@ -119,7 +119,7 @@ def _add_fit(commands):
     parser.add_argument("--max-accesses", type=_count, metavar="N", help="feature values to read")
     parser.add_argument("--no-intercept", action="store_true")
     parser.add_argument("--seed", type=_seed, help="random seed (a fresh one each time)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads; -1 for all")
+    parser.add_argument("--jobs", type=_threads, metavar="N", help="threads; -1 for all")
     parser.add_argument("--quiet", action="store_true", help="no progress, no result")
     group = _add_stream_option(
         parser,
@@ -270,6 +270,11 @@ def _fraction(text):
 
 def _count(text):
     return _number(text, int, lambda value: value > 0, "a positive whole number")
+
+
+def _threads(text):
+    wanted = "a number of threads, or -1 for all"
+    return _number(text, int, lambda value: value > 0 or value == -1, wanted)
 
 
 def _seed(text):

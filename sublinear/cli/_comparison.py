@@ -115,7 +115,8 @@ class Run:
 class Comparison:
     """All runs on one problem, and the best dual value that any of them reached.
 
-    ``others`` are those of solvers that optimise something else.
+    ``others`` are those of solvers that optimise something else. Some of these cannot learn from
+    every problem: ``left_out`` has their names and the reasons.
     """
 
     problem: Problem
@@ -124,6 +125,7 @@ class Comparison:
     best_dual: float
     runs: tuple[Run, ...]
     others: tuple[Run, ...]
+    left_out: dict
 
 
 def make_problem(
@@ -181,12 +183,14 @@ def _compare_in_one_thread(problem, limits, seed, progress):
     for solver, make in (("LinearSVC", _linear_svc), ("SGDClassifier", _sgd_classifier)):
         with progress(solver) as show:
             runs.append(_refitted_run(make, problem, limits, best_dual, seed, show))
-    others = [
-        _watched_run(make, solver, problem, limits, progress, solves)
-        for solver, solves, make in _other_solvers(problem, limits, seed)
-    ]
+    others, left_out = [], {}
+    for solver, solves, make in _other_solvers(problem, limits, seed):
+        try:
+            others.append(_watched_run(make, solver, problem, limits, progress, solves))
+        except ValueError as error:
+            left_out[solver] = str(error)
     runs = tuple(_with_gaps(run, best_dual) for run in runs)
-    return Comparison(problem, limits, seed, best_dual, runs, tuple(others))
+    return Comparison(problem, limits, seed, best_dual, runs, tuple(others), left_out)
 
 
 def _hinge_solver(kind, problem, limits, seed):

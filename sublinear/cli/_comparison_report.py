@@ -90,6 +90,7 @@ def _notes(comparison):
         "  the row is the last fit.",
     ]
     notes += [f"{run.solver}: {run.solves}." for run in comparison.others]
+    notes += [f"{solver} is left out: {why}." for solver, why in comparison.left_out.items()]
     first = comparison.runs[0].last
     if first.gap > comparison.limits.tol * first.objective:
         notes.append(
@@ -125,6 +126,7 @@ def as_json(comparison):
         "versions": _versions(),
         "runs": [_run_as_json(run) for run in comparison.runs],
         "others": [_run_as_json(run) for run in comparison.others],
+        "left_out": comparison.left_out,
         "notes": _notes(comparison),
     }
 

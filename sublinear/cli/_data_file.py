@@ -28,7 +28,7 @@ def read_data(options, **more):
         "text_labels": options.text_labels,
     }
     given = {name: value for name, value in given.items() if value is not None} | more
-    if options.label_column not in (None, "last"):
+    if options.label_column is not None:
         given["label_column"] = as_column(options.label_column)
     if options.weight_column not in (None, "none"):
         given["weight_column"] = as_column(options.weight_column)

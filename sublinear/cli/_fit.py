@@ -177,15 +177,19 @@ def _estimator(options, regression):
         "random_state": options.seed,
         "verbose": 0 if options.quiet else 1,
     }
+    kind = SOLVERS[options.solver][regression]
     if options.loss is not None:
         parameters["loss"] = options.loss
+        if options.solver == "pegasos" and options.loss in kind._losses:
+            # without which steps of such a loss may diverge
+            parameters["projection"] = not kind._losses[options.loss].lipschitz
     if options.class_weight is not None:
         if regression:
             raise ValueError("--class-weight: only for classification; this is a regression")
         parameters["class_weight"] = options.class_weight
     if options.solver != "svrg":
         parameters |= {name: getattr(options, name) for name in OF_PASSES}
-    return SOLVERS[options.solver][regression](**parameters)
+    return kind(**parameters)
 
 
 def _is_regression(options, y, n_rows):

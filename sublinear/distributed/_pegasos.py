@@ -117,6 +117,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    %(feature_names)s
     %(partitions)s
     result_ : Result
 
@@ -210,6 +211,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    %(feature_names)s
     %(partitions)s
     result_ : Result
 

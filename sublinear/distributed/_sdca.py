@@ -121,6 +121,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    %(feature_names)s
     %(partitions)s
     result_ : Result
 
@@ -217,6 +218,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    %(feature_names)s
     %(partitions)s
     result_ : Result
 

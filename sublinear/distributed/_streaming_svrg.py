@@ -233,6 +233,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     n_features_in_ : int
+    %(feature_names)s
     n_iter_ : int
         Stages completed.
     %(partitions)s
@@ -332,6 +333,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
+    %(feature_names)s
     n_iter_ : int
         Stages completed.
     %(partitions)s
