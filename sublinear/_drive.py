@@ -15,7 +15,7 @@ import numpy as np
 
 from sublinear._core.matrix import NotFinite
 from sublinear._core.pace import relative_gap
-from sublinear._core.states import part_of, prefixed, restore, saved, take
+from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
 from sublinear._result import Result, TraceRow, array_of_trace, trace_of
 
 SLICE_SECONDS = 0.03
@@ -344,10 +344,12 @@ class _Run:
         self.status = None
         self.n_unresolved = 0
         self.is_exact = True  # whether the last certificate had the solver's least rounding
+        self.reached = ""  # the limit at which the last certificate was taken
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
         own = {"trace": array_of_trace(self.trace), "seconds": time.perf_counter() - self.started}
+        own |= saved(self, ("reached",))
         return prefixed("run", self.bounds.state() | self.timing.state() | own)
 
     def set_state(self, state):
@@ -357,8 +359,10 @@ class _Run:
         self.timing.set_state(state)
         self.trace = trace_of(state)
         self.started -= take(state, "seconds", 0.0)
-        if self.solver.n_iter >= self.limits.max_iter:  # where it was stopped
-            self.status = "max_iter"
+        restore(self, ("reached",), state)
+        if self.reached and self.reached not in LIMITS:
+            raise refusal(state, "reached", f"is none of {LIMITS}")
+        self.status = self.reached or None  # where it was stopped
 
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
@@ -456,6 +460,7 @@ class _Run:
         if not self.limits.certify:
             self.status = "partial_fit"
             return
+        self.reached = limit
         self.certify()
         if self.status is None:
             self.status = limit

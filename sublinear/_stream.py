@@ -57,6 +57,14 @@ class Block(NamedTuple):
 
     is_checked = True
 
+    def after(self, n_rows):
+        """Return the Block without its first rows."""
+        return (
+            self
+            if n_rows == 0
+            else type(self)(*(None if part is None else part[n_rows:] for part in self))
+        )
+
     def checked(self):
         """Return a Block whose X is finite; ValueError if a value of it is not."""
         return self
@@ -75,6 +83,15 @@ class UncheckedBlock(Block):
         if not np.isfinite(total):
             check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
         return Block(*self)
+
+
+def rest_of(stream, row):
+    """Yield the blocks of a stream from a row on; the one that it lies in begins there."""
+    for block in stream:
+        n_rows = block.X.shape[0]
+        if row == 0 or row < n_rows:
+            yield block.after(row)
+        row = max(0, row - n_rows)
 
 
 def checked_block(block, y_numeric, check_values=True):

@@ -27,7 +27,7 @@ from sublinear._labels import (
     margin_targets,
 )
 from sublinear._solvers.semi_streaming import SemiStreaming
-from sublinear._stream import Stream
+from sublinear._stream import Stream, rest_of
 from sublinear._validation import (
     check_number,
     check_rows,
@@ -176,31 +176,29 @@ class _SemiStreaming(BaseEstimator):
 
         A look begins with the rows that the last one drew, a read with the candidates it found.
         """
-        first_pass = first_block = n_blocks = 0
+        first_pass = row = n_blocks = 0
         state = checkpoint and checkpoint.load()
         if state:
             solver.set_state(state)
-            first_pass, first_block, n_blocks = (
-                take(state, name, 0) for name in ("pass", "block", "n_blocks")
+            first_pass, row, n_blocks = (
+                take(state, name, 0) for name in ("pass", "row", "n_blocks")
             )
             checkpoint.last = n_blocks
         for number in range(first_pass, n_passes):
             reads = number > 0 and number % 2 == 0
-            if first_block == 0:
+            if row == 0:
                 self._begin_pass(solver, number, reads)
-            for k, block in enumerate(stream):
-                if k < first_block:
-                    continue
+            for block in rest_of(stream, row):
                 self._show(block, solver, reads)
-                n_blocks += 1
+                n_blocks, row = n_blocks + 1, row + block.X.shape[0]
                 if checkpoint and checkpoint.is_due(n_blocks):
-                    here = {"pass": number, "block": k + 1, "n_blocks": n_blocks}
+                    here = {"pass": number, "row": row, "n_blocks": n_blocks}
                     checkpoint.save(solver.state() | here)
-            first_block = 0
+            row = 0
             if reads:
                 solver.end_read()
         if checkpoint:
-            checkpoint.save(solver.state() | {"pass": n_passes, "block": 0, "n_blocks": n_blocks})
+            checkpoint.save(solver.state() | {"pass": n_passes, "row": 0, "n_blocks": n_blocks})
 
     def _begin_pass(self, solver, number, reads):
         if reads:

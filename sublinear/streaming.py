@@ -55,8 +55,9 @@ MOST_KEPT_VALUES = 2**23  # unless LEAST_KEPT_ROWS rows have more
 # why there is no estimate of the excess risk
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
-    "many weights), columns lie a million times as far from 0 as they spread (centre them), or "
-    "Newton's method did not converge; raise alpha or kept_rows"
+    "many weights), a penalty that was better for the first rows has not faded yet, columns lie a "
+    "million times as far from 0 as they spread (centre them), or Newton's method did not "
+    "converge; raise alpha or kept_rows"
 )
 
 _PARAMETERS = """\
@@ -130,9 +131,10 @@ class StreamResult:
     kept rows of the last stage. They take for granted that the curvature and the gradients of
     these rows are those of other rows. Where they cannot be - few rows decide the model, as with
     classes that are nearly separable and a small alpha, with few rows for so many weights, or with
-    a few rows far on the wrong side - or where Newton's method did not converge, they are NaN, the
-    interval is (0, inf), and a ConvergenceWarning says so. They are computed, and the warning is
-    given, when `result_` is first read after new rows: no fit does it.
+    a few rows far on the wrong side - or where a penalty that was better for the first rows has not
+    faded yet, or Newton's method did not converge, they are NaN, the interval is (0, inf), and a
+    ConvergenceWarning says so. They are computed, and the warning is given, when `result_` is first
+    read after new rows: no fit does it.
 
     Attributes
     ----------
@@ -149,9 +151,9 @@ class StreamResult:
         E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian, with weights the
         weighted mean of weight times that; NaN if not known.
     excess_risk : float
-        sigma_squared / rows, with weights / their sum: what the expected excess risk of the
-        empirical risk minimiser, and of this model, tends to. NaN if not known, and with
-        constants="theory".
+        sigma_squared / rows, with weights / their sum, which the expected excess risk of the
+        empirical risk minimiser tends to, and as much more as the model's is larger, since the
+        kept rows do not know the curvature of all. NaN if not known, and with constants="theory".
     excess_risk_interval : tuple of two floats
         Holds the excess risk of the model with probability 0.95, to first order.
     parts : tuple of StreamResult

@@ -145,6 +145,42 @@ def test_wherever_it_stops(case, request, tmp_path):
     assert_same(fitted(case, request, checkpoint=path), expected)
 
 
+class CutAnew:
+    """Rows in blocks of another size in every pass; the pass `last` ends after so many blocks."""
+
+    def __init__(self, X, y, sizes, last=None, n_blocks=0):
+        self.X, self.y, self.sizes = X, y, sizes
+        self.last, self.n_blocks, self.n_passes = last, n_blocks, 0
+
+    def __iter__(self):
+        size = self.sizes[self.n_passes % len(self.sizes)]
+        self.n_passes += 1
+        for k, start in enumerate(range(0, len(self.y), size)):
+            if (self.n_passes, k) == (self.last, self.n_blocks):
+                raise Cut
+            yield self.X[start : start + size], self.y[start : start + size]
+
+
+@pytest.mark.parametrize(("last", "n_blocks"), [(2, 3), (3, 1), (4, 9), (6, 2)])
+def test_rows_count_where_later_passes_have_other_blocks(last, n_blocks, binary, tmp_path):
+    X, y = binary
+    options = {"checkpoint": tmp_path / "state", "checkpoint_every": 1}
+
+    def resumed(model, **more):
+        with contextlib.suppress(Cut):
+            source = CutAnew(X, y, [50, 10, 7], last, n_blocks)
+            clone(model).fit_stream(source, **options, **more)
+        return clone(model).fit_stream(CutAnew(X, y, [50, 30]), **options, **more)
+
+    model = SemiStreamingPerceptron(0.5, random_state=0)
+    whole = clone(model).fit_stream(CutAnew(X, y, [50, 10]))
+    np.testing.assert_array_equal(resumed(model).rows_, whole.rows_)
+    model = SDCAClassifier(alpha=1e-2, random_state=0, second_order=False)
+    options["checkpoint"] = tmp_path / "other"
+    result = resumed(model, read_ahead=0).result_
+    assert result.status == "converged"
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_fit_with_a_checkpoint_is_a_fit(case, request, tmp_path):
     with_one = fitted(case, request, checkpoint=tmp_path / "state")
@@ -449,6 +485,23 @@ def test_a_fit_that_a_callback_stopped_goes_on(y, binary, tmp_path):
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
     assert resumed.result_.n_iter == whole.result_.n_iter > stopped.result_.n_iter
     assert resumed.result_.status == whole.result_.status == "converged"
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 9}, {"max_accesses": 9000}])
+def test_a_fit_that_a_callback_stopped_at_its_limit_is_at_its_end(limit, binary, tmp_path):
+    model = SDCAClassifier(alpha=1e-6, tol=1e-12, random_state=0, second_order=False, **limit)
+    whole, seen = clone(model).fit_stream([binary]).result_, []
+
+    def stops_at_the_end(snapshot):
+        seen.append(snapshot)
+        return len(seen) == len(whole.trace)
+
+    file = tmp_path / "state"
+    stopping = clone(model).set_params(callback=stops_at_the_end)
+    assert stopping.fit_stream([binary], checkpoint=file).result_.status == "stopped"
+    resumed = clone(model).fit_stream([binary], checkpoint=file).result_
+    assert (resumed.status, len(resumed.trace)) == (*limit, len(whole.trace))
+    assert resumed.certificate_accesses == whole.certificate_accesses
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")

@@ -360,6 +360,19 @@ def test_a_header_whose_label_alone_is_text(tmp_path):
     same_twice(CSVSource(path, header=True), [[1, 2], [3, 4]], [0, 1])
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("block_bytes", [1, 2**21])
+def test_lines_that_end_twice(on_error, block_bytes, tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_bytes(b"1,2,0\r\n3,4,1\r\r\n\r\r\n5,6,1\n")
+    source = CSVSource(path, on_error=on_error, block_bytes=block_bytes)
+    X, y = (np.concatenate(parts) for parts in zip(*source, strict=True))
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4], [5, 6]])
+    np.testing.assert_array_equal(y, [0, 1, 1])
+    assert source.skipped == 0
+    np.testing.assert_array_equal(load(path)[0], X)
+
+
 @pytest.mark.parametrize("label", ["NA", "nan", "", "?", "None"])
 def test_a_first_row_without_label_is_no_header(tmp_path, label):
     path = tmp_path / "gap.csv"

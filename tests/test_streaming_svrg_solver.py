@@ -438,6 +438,33 @@ def test_accesses_are_counted_when_a_stage_ends():
     assert solver.accesses == X[:400].nnz
 
 
+def test_intervals_count_what_kept_rows_do_not_know():
+    """20 of them for every weight: the model's excess risk is 1.08 times the minimiser's."""
+    d, n, loss = 20, 10_000, REGISTRY["squared"].loss()
+    best, ratios, inside = np.ones(d) / np.sqrt(d), [], 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(n, d))
+        solver = CombinedSVRG(loss, d, 0.0, kept_rows=400)
+        fed(solver, X, X @ best + random.normal(size=n))
+        excess, risk = np.sum((solver.model() - best) ** 2) / 2, solver.risk()
+        assert risk.excess_risk > 1.04 * risk.sigma_squared / n
+        ratios.append(excess / risk.excess_risk)
+        inside += risk.interval[0] <= excess <= risk.interval[1]
+    assert abs(np.mean(ratios) - 1) < 0.05  # three standard errors
+    assert inside >= 0.93 * len(ratios)
+
+
+def test_nothing_is_known_of_a_penalty_that_has_not_faded():
+    X, y, loss, _ = problem("squared", 3000)
+    solver = fed(CombinedSVRG(loss, 5, 1e-3, kept_rows=1000), X, y)
+    assert np.isfinite(solver.risk().excess_risk)
+    solver.ridge = np.full(5, 2e-3 * 3000)
+    assert np.isnan(solver.risk().excess_risk) and solver.risk().interval == (0, np.inf)
+    solver.ridge /= 4
+    assert np.isfinite(solver.risk().excess_risk)
+
+
 @pytest.mark.parametrize("kind", ["squared", "logistic"])
 def test_excess_risk_is_near_that_of_the_empirical_risk_minimiser(kind):
     """Over 40 streams of 6 000 rows; the interval covers the excess risk nearly always."""

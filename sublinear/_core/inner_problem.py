@@ -78,8 +78,9 @@ class InnerProblem:
         The part of r that keeps steps short.
     latest : Hessian
         That of `minimise`, of the minimiser or a place near by.
-    left : float
-        What a step leaves of an excess risk, as the sample's curvature is not that of all rows.
+    left, unknown : float
+        What a step leaves of an excess risk, and the part of it that comes of the sample's
+        curvature, which is not that of all rows.
     taken : float
         The part of a step that is made.
     converged : bool
@@ -96,7 +97,7 @@ class InnerProblem:
         self.first = self.evaluate(anchor, gram=True)
         self.converged = True
         self.taken = 1.0
-        self.left = min(1.0, len(anchor) / len(self.targets))
+        self.left = self.unknown = min(1.0, len(anchor) / len(self.targets))
         self.model_slope = 0.0  # at the anchor, of a quadratic model beside the rows' losses
 
     def evaluate(self, v, gram=False):
@@ -151,7 +152,8 @@ class InnerProblem:
         squares, variances = self.rows.variances(self.shares)
         shift = hessian.shift_for_degrees(allowed)
         made = 1 / (1 + shift)
-        self.left = (1 - made) ** 2 + made**2 * allowed / len(self.targets)
+        self.unknown = made**2 * allowed / len(self.targets)
+        self.left = (1 - made) ** 2 + self.unknown
         alike = hessian.curvatures.sum() * np.where(variances > 0, variances, squares)
         units = np.maximum(hessian.units**2, alike)
         return np.where(is_varied(squares, variances), units * shift, 0.0)

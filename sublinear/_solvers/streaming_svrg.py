@@ -30,7 +30,8 @@ Departures of the second: the inner problem, which the paper's steps approach wi
 stream, is solved on rows kept in memory by Newton's method, so neither L nor the strong convexity
 nor a step has to be known. Near its minimiser w~ the loss of the K rows before is taken for that of
 S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
-thrown away, and the stream may end anywhere. Where few rows decide the model, as with classes that
+thrown away, and the stream may end anywhere. What S has been wrong about on the way to w~ the S of
+the next stage sees half of. Where few rows decide the model, as with classes that
 are nearly separable, S cannot stand for other rows: the first stage goes on, and keeps all its
 rows, until S can, or holds as many as it may. If these are too few for so many weights, w~ is held
 back by a Restraint, where that is better on rows held out; g of the K rows is then that penalty's.
@@ -83,6 +84,7 @@ LOST, CONSTANT = 3e-6, 1e-14  # the range of a feature, of its largest value
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
 STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separable, or nearly
+MENDED = 1 / 2  # of what new kept rows say of a step: the old ones have said otherwise
 LAG = 0.06  # behind the minimiser, in its excess risk, of steps that are kept short
 LAG_OF_SHORT = 0.25  # the same, of stages of fewer rows than are kept
 SHORTEST = 0.1  # a later stage, as a part of the kept rows
@@ -93,7 +95,7 @@ HELD_OUT = 4  # one in so many kept rows judges which of them is best
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
-SUMS = "weight", "prior", "squares", "ridge"
+SUMS = "weight", "prior", "before", "assumed", "lags", "squares", "ridge"
 COMBINED = *PROGRESS, *SUMS, "stage_rows", "kept_rows", "rows_needed"
 
 
@@ -131,6 +133,9 @@ class CombinedSVRG:
         self.growth, self.n_threads = growth, n_threads
         self.anchor = np.zeros(n_weights)
         self.prior = np.zeros(n_weights)  # mean gradient of the K rows at the anchor
+        self.before = np.zeros(n_weights)  # the anchor before the last step, which was assumed
+        self.assumed = np.zeros(n_weights)  # to change the mean gradient by so much
+        self.lags = np.zeros(3)  # see `_lags_after`
         self.ridge = np.zeros(n_weights)  # what alpha times all rows' weight is at the least
         self.weight = 0.0  # K
         self.squares = np.zeros(n_weights)  # of features, summed over all rows
@@ -230,13 +235,17 @@ class CombinedSVRG:
             if found is None:  # the stage goes on
                 return
         else:
-            restraint, found = FREE, self._solved_for_all(rows)
+            slope = self._slope(rows)
+            restraint, found = FREE, self._solved_for_all(rows, slope)
+            self.lags = self._lags_after(found.inner)
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
         if inner.taken < 1:
             self.prior += (1 - inner.taken) * found.frame.gradient_of_weights(inner.slope_at_anchor)
         if inner.limit.any():  # which held weights back, not those of a span, nor an intercept
             self.prior -= inner.limit * (weights - self.anchor)
+        if self.n_stages > 0:
+            self.before, self.assumed = self.anchor, self.prior - slope
         if restraint.alike:
             self.ridge = self.total_weight * np.where(inner.limit > 0, self.alpha + inner.limit, 0)
         self.anchor = weights
@@ -376,12 +385,15 @@ class CombinedSVRG:
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            self.found = self._present_solution().weights
-        return self.found
+            solution = self._present_solution()
+            lags = self.lags if self._has_all_rows else self._lags_after(solution.inner)
+            self.found = Found(solution.weights, lags)
+        return self.found.weights
 
     def _present_solution(self):
         if not self._has_all_rows:
-            return self._solved_for_all(self._in_memory())
+            rows = self._in_memory()
+            return self._solved_for_all(rows, self._slope(rows))
         overfits = self.n_stages == 0 and self.n_rows < self.rows_needed
         restraint = self._best_restraint() if overfits else FREE
         restraint = restraint if restraint.alike else FREE  # others are for steps
@@ -404,13 +416,54 @@ class CombinedSVRG:
             inside = inner.minimise(precision, max_steps)
         return self._solution(inside, inner, frame)
 
+    def _slope(self, rows):
+        """Return the mean gradient of all rows at the anchor."""
+        share = self.gradient.total_weight / self.total_weight
+        return share * self.gradient.mean + (1 - share) * self._mended_prior(rows)
+
+    def _mended_prior(self, rows):
+        """Return the mean gradient of earlier rows at the anchor, by what these rows say as well.
+
+        The last step was solved for on other kept rows. What these here say of it is as often too
+        much as too little.
+        """
+        if not self._mends:
+            return self.prior
+        sample = weighed(*rows).compact()
+        kept, shares = KeptRows(sample.rows), sample.weights / sample.weights.sum()
+        here, before = (
+            kept.evaluate(self.loss, place, sample.targets, shares).gradient
+            for place in (self.anchor, self.before)
+        )
+        return self.prior + MENDED * (here - before - self.assumed)
+
+    @property
+    def _mends(self):
+        """Whether new kept rows tell of a step: that of the first stage was made of all its rows.
+
+        Not so for counts, whose slopes do not level off where a step was too long.
+        """
+        are_new = self.n_stages > 1 and self.gradient.n_rows >= self.kept_rows
+        return are_new and not is_of_counts(self.loss)
+
+    def _lags_after(self, inner):
+        """Return what is added to the excess risk, in its own unit, by a step to all rows so far.
+
+        First what the kept rows do not know of that step, then the same of earlier steps, last what
+        was held back. The first two stay in the anchor, and only fade as rows come.
+        """
+        if self.weight == 0:
+            return np.zeros(3)
+        growth = self.gradient.total_weight / self.weight
+        last, older = self.lags[:2]
+        last *= (1 - MENDED) ** 2 + MENDED**2 if self._mends else 1
+        held_back = inner.left - inner.unknown
+        return np.array([growth * inner.unknown, (last + older) / (1 + growth), growth * held_back])
+
     @one_blas_thread()
-    def _solved_for_all(self, rows):
-        """Return the Solution on rows `_in_memory` that stand for all rows."""
-        gradient, total = self.gradient, self.total_weight
-        share = gradient.total_weight / total
-        slope = share * gradient.mean + (1 - share) * self.prior
-        squares = (self.squares + gradient.squares) / total
+    def _solved_for_all(self, rows, slope):
+        """Return the Solution on rows `_in_memory` that stand for all, with this mean gradient."""
+        squares = (self.squares + self.gradient.squares) / self.total_weight
         frame = Centred(weighed(*rows), self._penalty)
         inner = LaterStage(
             self.loss,
@@ -467,14 +520,19 @@ class CombinedSVRG:
             self.counts = take(state, "sample.counts", np.ones(len(self.sample.targets)))
 
     def risk(self):
-        """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser."""
+        """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser.
+
+        Nor is that of a penalty that has not faded yet, whose bias is not known.
+        """
         model = self.model()
-        if not self.converged:
+        if not self.converged or np.any(self._penalty > self.alpha):
             return UNKNOWN
-        (sample, counts), alpha = self._in_memory(), self._penalty
-        frame = self._span(sample) or Centred(sample, alpha)
-        model = frame.coordinates(model)
-        return estimate_risk(self.loss, frame.sample, counts, frame.alpha, model, self.total_weight)
+        sample, counts = self._in_memory()
+        frame = self._span(sample) or Centred(sample, self._penalty)
+        model, total_weight = frame.coordinates(model), self.total_weight
+        forms = forms_at(model, self.loss, frame.sample, counts, frame.alpha, total_weight)
+        lags = self.lags if self.found is None else self.found.lags
+        return estimate_risk(forms, total_weight, lags.sum())
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
@@ -554,6 +612,13 @@ class Solution(NamedTuple):
     frame: Span | Centred
 
 
+class Found(NamedTuple):
+    """The model of the rows so far, and what `_lags_after` says of it."""
+
+    weights: np.ndarray
+    lags: np.ndarray
+
+
 class RiskEstimate(NamedTuple):
     """How far the model is from the best one, to first order in 1 / rows.
 
@@ -562,7 +627,8 @@ class RiskEstimate(NamedTuple):
     sigma_squared : float
         E |grad psi(w*)|^2 / 2 in the norm of the inverse Hessian: the paper's sigma^2.
     excess_risk : float
-        sigma^2 / rows: what the empirical risk minimiser's expected excess risk tends to.
+        sigma^2 / rows, which the empirical risk minimiser's expected excess risk tends to, and by
+        how much the model's is larger.
     interval : tuple of two floats
         Holds the excess risk of the model with probability 0.95.
     """
@@ -576,19 +642,19 @@ UNKNOWN = RiskEstimate(math.nan, math.nan, (0.0, math.inf))
 
 
 @one_blas_thread()
-def estimate_risk(loss, sample, counts, alpha, model, total_weight):
-    """Return the RiskEstimate of a model of so many rows, from a sample of them.
+def estimate_risk(forms, total_weight, lag=0.0):
+    """Return the RiskEstimate of a model of so many rows, from the QuadraticForms of some of them.
 
     To first order the excess risk is z'z / (2 rows), z normal with the covariance
     A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
-    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
+    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments. The
+    `lag` of steps makes all of it larger by this part.
     """
-    forms = forms_at(model, loss, sample, counts, alpha, total_weight)
     if not forms.are_telling() or has_lost_features(forms.kept.rows):
         return UNKNOWN
     first, second = (max(trace, 0.0) for trace in forms.traces())
     sigma_squared = float(first) / 2 * forms.unit * forms.unit
-    excess = sigma_squared / total_weight
+    excess = (1 + lag) * sigma_squared / total_weight
     interval = (excess, excess)
     if second > 0:
         shape = float(max(0.5, first * first / (2 * second)))  # 0.5: of one square; or rounding

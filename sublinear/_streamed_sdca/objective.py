@@ -1,6 +1,5 @@
 """What SDCA over a source maximises: the objectives of all problems, a block at a time."""
 
-import itertools
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +12,7 @@ from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._labels import LabelWeights
+from sublinear._stream import rest_of
 
 ROWS_OF_A_LENGTH = 64  # one of so many is kept, and of every block
 
@@ -141,14 +141,13 @@ class StreamedObjective(BaseObjective):
         """The constant column's included."""
         return self.stream.n_features + (self.constant != 0)
 
-    def blocks(self, first=0, least_rows=1):
-        """Yield (slice of the examples, Objectives of the problems) for the blocks from `first`.
+    def blocks(self, row=0, least_rows=1):
+        """Yield (slice of the examples, Objectives of the problems) for the blocks from a row on.
 
         Those of fewer rows are joined with the ones after them.
         """
-        stream = iter(self.stream)
-        start = sum(block.X.shape[0] for block in itertools.islice(stream, first))
-        blocks = joined_blocks(map(self._described, stream), least_rows, start)
+        rest = rest_of(self.stream, row)
+        blocks = joined_blocks(map(self._described, rest), least_rows, row)
         for where, X, weights, *targets in blocks:
             with self.stream.naming_block():
                 matrix = Matrix(X, constant=self.constant)

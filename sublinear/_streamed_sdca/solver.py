@@ -11,7 +11,7 @@ from sublinear._streamed_sdca.objective import stacked
 
 READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
 READ_SHARE = 8  # or while it reads a value
-STATE = "n_iter", "position", "newton_reads", "newton_work"
+STATE = "n_iter", "position", "row", "newton_reads", "newton_work"
 
 
 class StreamedSDCA(Solver):
@@ -41,7 +41,7 @@ class StreamedSDCA(Solver):
         self.free_intercept = ascent.free_intercept
         self.n_iter = 0
         self.blocks = self.block = None  # what is left of the pass; the present block of it
-        self.position = 0  # of the present block
+        self.position = self.row = 0  # of the present block, and of its first row
         self.newton = None  # StreamedNewton, while its methods are at work
         self.newton_work, self.newton_reads = 0.0, np.zeros(self.n_problems, dtype=np.int64)
         self.best = Certified(self.n_problems, objective.n_weights)
@@ -69,8 +69,7 @@ class StreamedSDCA(Solver):
     @property
     def progress(self):
         """Passes completed, and the part of the present one."""
-        done = 0 if self.block is None else self.block[0].start / self.objective.n_rows
-        return round(self.n_iter + done, 2)
+        return round(self.n_iter + self.row / self.objective.n_rows, 2)
 
     @property
     def work(self):
@@ -106,7 +105,7 @@ class StreamedSDCA(Solver):
             own = self.max_accesses - self.ascent.reads - self.newton_reads
             if not self.phase.visit(*self.block, limit - self.accesses, own):
                 return False
-            self.position += 1
+            self.position, self.row = self.position + 1, self.block[0].stop
             self.block = next(self.blocks, None)
             if self.block is None:
                 self._end_pass()
@@ -120,13 +119,13 @@ class StreamedSDCA(Solver):
         )
         if self.newton and not before:
             self.ascent.certified = self.ascent.masses.copy()
-        self.blocks = self.objective.blocks(self.position, self.phase.least_rows)
+        self.blocks = self.objective.blocks(self.row, self.phase.least_rows)
         self.block = next(self.blocks)
         if self.position == 0:
             self.phase.begin()
 
     def _end_pass(self):
-        self.blocks, self.position = None, 0
+        self.blocks, self.position, self.row = None, 0, 0
         self.n_iter += 1
         self.newton_work += self.phase.cost
         self.phase.end()

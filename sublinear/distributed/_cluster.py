@@ -21,6 +21,7 @@ from sublinear.distributed._partitions import PartitionsLost, added_neighbours, 
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 2  # between two looks whether the workers that are waited for are still there
 PATIENCE_SECONDS = 300  # without any worker
+LEAST_PATIENCE_SECONDS = 3  # for the first one
 OF_A_SOURCE = (  # other OSErrors may come from a lost connection
     FileExistsError,
     FileNotFoundError,
@@ -335,6 +336,8 @@ class ClusterPartitions:
     def __init__(self, client, kind, numeric, *, chunks=(), groups=None, sources=()):
         check_synchronous(client)  # the current one may not be
         self.client, self.kind, self.numeric, self.sources = client, kind, numeric, sources
+        with suppress(TimeoutError):  # of a busy scheduler's answer, too
+            client.wait_for_workers(1, timeout=LEAST_PATIENCE_SECONDS)
         workers = self._workers()
         if not workers:
             raise ValueError("the cluster has no workers: start some, or wait for them")

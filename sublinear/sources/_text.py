@@ -126,7 +126,7 @@ class _TextSource:
         for number, line in enumerate(io.BytesIO(chunk), start=first):
             fault = line_fault(line)
             if fault is None:
-                sound.append(line)
+                sound.append(line.rstrip(b"\r\n") + b"\n")  # some writers end lines with \r\r\n
             elif self.on_error == "raise":
                 raise ValueError(f"{self.path}, line {number}: {fault}")
             else:

@@ -35,9 +35,10 @@ def combined_scheme(
     """Run the combined scheme, its inner problems by a general minimiser.
 
     `rows` are those that stand for all, each for so many as `stand` says; with counts those of
-    large masses, their targets, stand for themselves.
+    large masses, their targets, stand for themselves. A stage of many rows sees half of what its
+    rows say otherwise of the last step, from `before` to w.
     """
-    w, position, bound = np.zeros(X.shape[1]), 0, 0.0
+    w, position, bound, before, assumed = np.zeros(X.shape[1]), 0, 0.0, None, None
     masses = y if counts else np.ones(len(y))
     size, rows = kept_rows, np.arange(0)
 
@@ -56,8 +57,17 @@ def combined_scheme(
             for_others = known if len(stage) < kept_rows else stage[:kept_rows]
             light = for_others[masses[for_others] <= bound]
             rows, stand = standing(light, known[masses[known] > bound], n)
-        share = len(stage) / n
-        w = inner_minimum(X, y, loss, alpha, w, stage, rows, stand / stand.sum(), share, counts)
+        share, weights = len(stage) / n, stand / stand.sum()
+        prior = -alpha * w
+        if before is not None and len(stage) >= kept_rows and not counts:
+            change = mean_gradient(X, y, loss, rows, weights, w)
+            change -= mean_gradient(X, y, loss, rows, weights, before)
+            prior += (change - assumed) / 2
+        of_stage = np.full(len(stage), 1 / len(stage))
+        slope = share * mean_gradient(X, y, loss, stage, of_stage, w) + (1 - share) * prior
+        last, w = w, inner_minimum(X, y, loss, alpha, w, n, rows, weights, slope, counts)
+        if position > 0:
+            before, assumed = last, -alpha * w - slope
         left = X.shape[1] / len(rows)
         if position > 0:
             light = rows[masses[rows] <= bound][-kept_rows:]
@@ -72,31 +82,37 @@ def combined_scheme(
     return w
 
 
-def inner_minimum(X, y, loss, alpha, anchor, stage, sample, weights, share, counts=False):
-    """argmin over v of the mean over a sample of l(<v, x>) + <c, v> + alpha / 2 |v|^2, damped."""
-    mean = np.full(len(stage), 1 / len(stage))
+def mean_gradient(X, y, loss, rows, weights, v):
+    return X[rows].T @ (weights * loss.derivative(X[rows] @ v, y[rows]))
 
-    def mean_gradient(rows, weights, v):
-        return X[rows].T @ (weights * loss.derivative(X[rows] @ v, y[rows]))
 
-    slope = share * mean_gradient(stage, mean, anchor) - mean_gradient(sample, weights, anchor)
-    slope -= (1 - share) * alpha * anchor
+def inner_minimum(X, y, loss, alpha, anchor, n, sample, weights, slope, counts=False):
+    """argmin over v of the mean over a sample of l(<v, x>) + <c, v> + alpha / 2 |v|^2, damped.
+
+    So that its slope at the anchor is that of the first n rows.
+    """
+    is_all = len(sample) == n
+
+    def gradient(v):
+        return mean_gradient(X, y, loss, sample, weights, v)
+
+    slope = slope - gradient(anchor)
 
     # the curvature that features have in the stream so far, but not in the sample; a quarter more
     # may be chance
     here = weights @ X[sample] ** 2
-    missing = np.maximum(0, np.mean(X[: stage[-1] + 1] ** 2, axis=0) - 1.25 * here)
+    missing = np.maximum(0, np.mean(X[:n] ** 2, axis=0) - 1.25 * here)
     scores, h = X[sample] @ anchor, 1e-6
     ends = [loss.derivative(scores + side, y[sample]) for side in (-h, h)]
     c = weights * np.subtract(*ends) / (-2 * h)
     own = c @ X[sample] ** 2
     damping = missing * (own + c.sum() * missing) / (here + missing)
-    if share == 1:  # the sample is all there is
+    if is_all:
         damping = 0 * damping
 
     # a tenth of the quadratic model at the anchor, which moves no minimiser of a quadratic
-    part = 0.1 if share < 1 and not counts else 0.0
-    first = mean_gradient(sample, weights, anchor) + slope + alpha * anchor
+    part = 0.0 if is_all or counts else 0.1
+    first = gradient(anchor) + slope + alpha * anchor
     hessian = X[sample].T @ (c[:, None] * X[sample]) + np.diag(alpha + damping)
 
     def objective(v):
@@ -104,11 +120,7 @@ def inner_minimum(X, y, loss, alpha, anchor, stage, sample, weights, share, coun
         value = weights @ loss.value(X[sample] @ v, y[sample]) + slope @ v + alpha / 2 * v @ v
         value += damping @ away**2 / 2 + part * away @ (first + hessian @ away / 2)
         return value, (
-            mean_gradient(sample, weights, v)
-            + slope
-            + alpha * v
-            + damping * away
-            + part * (first + hessian @ away)
+            gradient(v) + slope + alpha * v + damping * away + part * (first + hessian @ away)
         )
 
     return minimize(objective, anchor, jac=True, method="BFGS", options={"gtol": 1e-10}).x
