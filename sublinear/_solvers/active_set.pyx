@@ -12,7 +12,8 @@ Objective: max_x min_p p'(b + 2 A x) - |x|^2, p in the simplex; x = A'p.
         in the first round: working set = the means of groups of candidates, in order of b + 2 A x
         until the working set's problem is that of all candidates, nearly:
             add candidates of the least b_i + 2 <A_i, x> to the working set
-            solve its problem: pairwise steps on the Gram matrix of the rows seen from x0
+            solve its problem: pairwise steps on the Gram matrix of the rows seen from x0, interior
+                points where these creep
             drop rows of weight 0;  x = A'p
         one pass: A x, whose least b_i + 2 <A_i, x> certifies x, and p through |x|^2
     return the best x so far, x0 included
@@ -35,6 +36,7 @@ from sublinear._core.pairwise import pairwise_steps
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.saddle_solver import as_is, gap_asked
+from sublinear._core.simplex_program import solved_program
 
 # gaps, relative to what is asked for or is there: of candidates that are left alone, and that are
 # aimed at otherwise; of working sets, relative to the latter
@@ -43,6 +45,7 @@ START_ROWS = 256
 GROWTH, CANDIDATES = 1, 8   # rows added at once, rows looked at: times sqrt(n)
 LEAST_GROWTH = 32
 MOST_EXTENSIONS = 10        # of the working set between two passes
+MOST_SOLVED = 1024          # of its rows, where interior points may do what pairwise steps do not
 COARSE = 1e-4               # relative gaps for which products in float32 do,
 LEAST_SQUARE, MOST_SQUARE = 1e-30, 1e36    # and squares of distances that leave them in its range
 # rows, and columns, of products that BLAS makes on one thread: threads might change bits
@@ -278,10 +281,13 @@ class ActiveSet(SaddleSolver):
 
     def _solve_working_set(self):
         n_groups, target = len(self.groups), INNER_GAP * GAP * self._asked()
-        pairwise_steps(
-            self.gram, self._offsets_within(self.offsets), self.weights, target,
-            by_gain=False, n_steps=1000 + 20 * len(self.weights)
+        offsets = self._offsets_within(self.offsets)
+        is_solved = pairwise_steps(
+            self.gram, offsets, self.weights, target, by_gain=False,
+            n_steps=1000 + 20 * len(self.weights)
         )
+        if not is_solved and len(self.weights) <= MOST_SOLVED:
+            self.weights = solved_program(self.gram, offsets, self.weights, target)
         kept = self.weights > 0
         kept[:n_groups] = True
         self.members, self.rows = self.members[kept[n_groups:]], self.rows[kept]
