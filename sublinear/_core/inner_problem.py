@@ -317,10 +317,21 @@ class LaterStage(InnerProblem):
         See InnerProblem.
     gradient, squares : ndarray of shape (n_weights,)
         Means over all rows, of gradients at the anchor and of squares of the features.
+    way : Way, default=None
+        To the anchor, if this sample tells of it.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (n_weights,)
+        That given, by what the sample says of the way as well.
     """
 
-    def __init__(self, loss, sample, alpha, anchor, gradient, squares):
+    def __init__(self, loss, sample, alpha, anchor, gradient, squares, way=None):
         super().__init__(loss, sample, alpha, anchor, MAX_CORRECTED_STEPS)
+        if way is not None:
+            change = self.first.gradient - self.evaluate(way.before).gradient
+            gradient = gradient + way.share * (change - way.assumed)
+        self.gradient = gradient
         check_sum(self.first.squares.sum() + self.first.gradient.sum() + gradient.sum())
         self.slope = gradient - self.first.gradient
         self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
@@ -414,6 +425,24 @@ def check_sum(number):
             "sums over rows left the range of floating-point numbers: scale X, y or sample_weight "
             "down, or, where they are not large, raise kept_rows or alpha"
         )
+
+
+class Way(NamedTuple):
+    """The last step to an anchor.
+
+    Attributes
+    ----------
+    before : ndarray of shape (n_weights,)
+        Where it began.
+    assumed : ndarray of shape (n_weights,)
+        By what it was taken to change the mean gradient.
+    share : float
+        Of the difference, if another sample says otherwise, that the mean gradient is changed by.
+    """
+
+    before: np.ndarray
+    assumed: np.ndarray
+    share: float
 
 
 class Place(NamedTuple):

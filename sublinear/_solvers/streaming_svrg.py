@@ -66,6 +66,7 @@ from sublinear._core.inner_problem import (
     LaterStage,
     Restraint,
     Span,
+    Way,
     effective_rows,
 )
 from sublinear._core.kept_rows import KeptRows, Sample, joined
@@ -235,8 +236,7 @@ class CombinedSVRG:
             if found is None:  # the stage goes on
                 return
         else:
-            slope = self._slope(rows)
-            restraint, found = FREE, self._solved_for_all(rows, slope)
+            restraint, found = FREE, self._solved_for_all(rows)
             self.lags = self._lags_after(found.inner)
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
@@ -245,6 +245,7 @@ class CombinedSVRG:
         if inner.limit.any():  # which held weights back, not those of a span, nor an intercept
             self.prior -= inner.limit * (weights - self.anchor)
         if self.n_stages > 0:
+            slope = found.frame.gradient_of_weights(inner.gradient)
             self.before, self.assumed = self.anchor, self.prior - slope
         if restraint.alike:
             self.ridge = self.total_weight * np.where(inner.limit > 0, self.alpha + inner.limit, 0)
@@ -392,8 +393,7 @@ class CombinedSVRG:
 
     def _present_solution(self):
         if not self._has_all_rows:
-            rows = self._in_memory()
-            return self._solved_for_all(rows, self._slope(rows))
+            return self._solved_for_all(self._in_memory())
         overfits = self.n_stages == 0 and self.n_rows < self.rows_needed
         restraint = self._best_restraint() if overfits else FREE
         restraint = restraint if restraint.alike else FREE  # others are for steps
@@ -415,27 +415,6 @@ class CombinedSVRG:
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             inside = inner.minimise(precision, max_steps)
         return self._solution(inside, inner, frame)
-
-    def _slope(self, rows):
-        """Return the mean gradient of all rows at the anchor."""
-        share = self.gradient.total_weight / self.total_weight
-        return share * self.gradient.mean + (1 - share) * self._mended_prior(rows)
-
-    def _mended_prior(self, rows):
-        """Return the mean gradient of earlier rows at the anchor, by what these rows say as well.
-
-        The last step was solved for on other kept rows. What these here say of it is as often too
-        much as too little.
-        """
-        if not self._mends:
-            return self.prior
-        sample = weighed(*rows).compact()
-        kept, shares = KeptRows(sample.rows), sample.weights / sample.weights.sum()
-        here, before = (
-            kept.evaluate(self.loss, place, sample.targets, shares).gradient
-            for place in (self.anchor, self.before)
-        )
-        return self.prior + MENDED * (here - before - self.assumed)
 
     @property
     def _mends(self):
@@ -461,10 +440,16 @@ class CombinedSVRG:
         return np.array([growth * inner.unknown, (last + older) / (1 + growth), growth * held_back])
 
     @one_blas_thread()
-    def _solved_for_all(self, rows, slope):
-        """Return the Solution on rows `_in_memory` that stand for all, with this mean gradient."""
-        squares = (self.squares + self.gradient.squares) / self.total_weight
-        frame = Centred(weighed(*rows), self._penalty)
+    def _solved_for_all(self, rows):
+        """Return the Solution on rows `_in_memory` that stand for all rows."""
+        gradient, total = self.gradient, self.total_weight
+        share = gradient.total_weight / total
+        slope = share * gradient.mean + (1 - share) * self.prior
+        squares = (self.squares + gradient.squares) / total
+        frame, way = Centred(weighed(*rows), self._penalty), None
+        if self._mends:
+            before, assumed = frame.coordinates(self.before), frame.gradient(self.assumed)
+            way = Way(before, assumed, MENDED * (1 - share))
         inner = LaterStage(
             self.loss,
             frame.sample,
@@ -472,6 +457,7 @@ class CombinedSVRG:
             frame.coordinates(self.anchor),
             frame.gradient(slope),
             frame.squares(squares),
+            way,
         )
         with np.errstate(over="ignore", invalid="ignore"):
             inside = inner.held_back(inner.minimise(ENOUGH))
