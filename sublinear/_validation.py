@@ -18,6 +18,8 @@ from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix, csr_arrays
 from sublinear._core.order import SAMPLINGS
 
+LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
+
 
 def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False, optional=False):
     """Raise ValueError unless value is a number in [low, high], or (low, high] with open_low.
@@ -451,7 +453,7 @@ def check_total_weight(total, name):
     """Raise ValueError unless the sum of the weights is a number that can be divided by."""
     if total == 0:
         raise ValueError(f"the sum of {name} is zero: there is nothing to fit")
-    if not 1e-290 < total < math.inf:
+    if not LEAST_TOTAL < total < math.inf:
         raise ValueError(
             f"the sum of {name} is outside the range of floating-point numbers: scale the weights"
         )

@@ -427,7 +427,7 @@ def test_weights_of_every_size(estimator, size):
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("factor", [1e308, 1e-300])
+@pytest.mark.parametrize("factor", [1e308, 1e-160, 1e-300])
 def test_class_weights_of_every_size(factor):
     options = {"alpha": 0.1, "class_weight": {0: factor, 1: factor}}
     with pytest.raises(ValueError, match="class_weight included, is outside the range"):
