@@ -225,6 +225,42 @@ def test_small_blocks_are_joined(kind, least_rows, monkeypatch):
     np.testing.assert_allclose(model.dual_coef_, in_one.dual_coef_, rtol=1e-6, atol=1e-8)
 
 
+class Read(ArraySource):
+    """It counts how often it is read."""
+
+    n_read = 0
+
+    def __iter__(self):
+        self.n_read += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge", "squared"])
+def test_what_the_last_pass_has_measured_takes_no_other(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 6))
+    y = X @ random.normal(size=6) + random.normal(size=900)
+    cls, y = (SDCARegressor, y) if loss == "squared" else (SDCAClassifier, np.sign(y))
+    options = {"alpha": 1e-4, "random_state": 0, "second_order": True}
+    n_read, certified = {}, {}
+    for dtype in (np.float64, np.float32):  # weights of the latter are rounded
+        source = Read(X.astype(np.float32).astype(dtype), y, block_rows=300)
+        model = cls(loss, **options).fit_stream(source)
+        assert model.result_.status == "converged"
+        n_read[dtype], certified[dtype] = source.n_read, model.result_.certificate_accesses
+    assert n_read[np.float64] < n_read[np.float32]
+    assert certified[np.float64] < certified[np.float32]
+
+    model = cls(loss, **options).fit_stream(ArraySource(X, y, block_rows=300))
+    rows = np.column_stack([X, np.ones(900)])
+    w = np.append(model.coef_, model.intercept_)
+    oracle, duals = ORACLES[loss](), np.ravel(model.dual_coef_)
+    primal = values.primal(rows, y, oracle, 1e-4, w)
+    dual = values.dual(rows, y, oracle, 1e-4, duals)
+    assert model.result_.primal == pytest.approx(primal, rel=1e-12)
+    assert model.result_.dual == pytest.approx(dual, rel=1e-10)
+
+
 @pytest.mark.parametrize(("name", "limit"), [("max_iter", 7), ("max_accesses", 400_000)])
 def test_limits_hold(name, limit, monkeypatch):
     monkeypatch.setattr(StreamedNewton, "least_rows", 100)

@@ -38,6 +38,7 @@ GROWTH = 4.0  # of a step's length from one to the next, at most
 SHORT, SHORTEST = 1 / 8, 1e-4  # steps after which rows are re-weighted: without kinks, with them
 ROUNDING = 1e-15  # of the objective: no gain
 LEAST_SHRINKAGE = 1e-12  # from the first width to the last
+FAR = 1e3  # times the length of weights: products with what led to them have lost digits
 LENGTHS = np.array([0, 4, 2, 1, 1 / 2, 1 / 4, 1 / 8, *(4.0 ** -np.arange(2, 16))])
 WIDTHS = "first_width", "width", "width_before"
 FLAGS = "is_reweighted", "moves_centres", "is_resting"
@@ -69,6 +70,11 @@ class ProximalNewton:
         At w, and of the duals that the present derivatives are; estimates, as w is rounded yet.
     is_resting : bool
         Whether the gap is small enough, or no step is possible.
+    is_measured : bool
+        Whether primal and gap are those of just this w, as the last pass has evaluated it, and of
+        the duals that its visits have returned.
+    of_duals : ndarray of shape (n_weights,)
+        Then, and where all weights are penalised: w of these duals.
     """
 
     # for sublinear._solvers.spaces: an iteration is a pass of a source
@@ -81,19 +87,24 @@ class ProximalNewton:
         self.width_before = self.width
         self.direction, self.length = None, 1.0
         self.is_reweighted = self.moves_centres = self.is_resting = False
+        self.is_near = self.is_measured = False
         self.primal = self.gap = np.inf
 
     def begin(self):
         """Begin a pass."""
+        self.is_near, self.is_measured = True, False
         n_weights = len(self.w)
         self.sums = np.zeros(len(LENGTHS) + 3 + n_weights + n_weights**2)
 
     def visit(self, objective, centres):
-        """Go to a block: its Objective, whose total weight is that of all, and its duals."""
+        """Go to a block: its Objective, whose total weight is that of all, and its duals.
+
+        Returns the duals that belong to where it evaluates.
+        """
         system, envelope = NormalEquations(objective), Envelope(self.loss, self.width)
         y, shares, rows = system.targets, system.shares, system.rows
         if len(rows) == 0:
-            return
+            return np.zeros(len(centres))
         z = system.products(self.w)
         if self.moves_centres:
             centres[rows] = self._derived(system, z, centres)
@@ -114,6 +125,7 @@ class ProximalNewton:
         parts = values, (losses, missing, off), system.combine(a), gram.ravel()
         for total, part in zip(self._split(), parts, strict=True):
             total += part
+        return system.all_duals(a)
 
     def _split(self):
         """Return views of the sums.
@@ -156,6 +168,9 @@ class ProximalNewton:
             return
         gradient, gram = self.penalty * self.w - pull, gram.reshape(len(pull), len(pull))
         self.gap = self._gap(missing, gradient, gram.diagonal())
+        self.is_measured = self.is_near and bool((self.penalty > 0).all())
+        if self.is_measured:
+            self.of_duals = pull / self.penalty
         if self.gap <= self.tol * self.primal:
             self.is_resting = True
         elif self._aim(gradient, gram) and self.width > 0 and self.gap <= SOLVED * missing:
@@ -200,6 +215,7 @@ class ProximalNewton:
             return False
         chosen = evaluated if gains[evaluated] >= GOOD * gains[best] else best
         self.w, self.length = ends[chosen], min(1.0, GROWTH * LENGTHS[chosen])
+        self.is_near = np.abs(w).max() <= FAR * np.abs(self.w).max()
         self.is_reweighted = bool(LENGTHS[chosen] < (SHORTEST if self.width > 0 else SHORT))
         return chosen == evaluated
 

@@ -180,6 +180,13 @@ class StreamedAscent:
                 self.shifts[k] += self.moves[k]
                 solver.w[-1] += self.moves[k]
 
+    def measured(self, rounded):
+        """Return candidates, primal values, bound and w of duals of each problem, or None.
+
+        None where that takes a certificate. Models are to be as they are `rounded`.
+        """
+        return None
+
     def found(self, at_end):
         """Return the models of every problem, and w of the duals or None.
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._newton_passes import NewtonPasses
 from sublinear._solvers.proximal_newton import ProximalNewton
 
@@ -28,7 +29,7 @@ class StreamedNewton(NewtonPasses):
     centres : ndarray of shape (n_problems, n_rows), float64
         The methods' duals.
     duals : ndarray like them
-        Those that the last certificate has taken; None before the first one.
+        Those of where the last pass has evaluated, or that the last certificate has taken.
     masses : ndarray of shape (n_problems, 2)
         By which these were balanced, where an intercept has no penalty.
     """
@@ -40,7 +41,7 @@ class StreamedNewton(NewtonPasses):
     def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)
         self.objective, self.centres, self.reads = objective, duals.copy(), reads
-        self.duals = self.masses = None
+        self.duals, self.masses = np.zeros_like(self.centres), None
 
     def visit(self, where, objectives, left, own):
         """Go through a block and return True, unless that would read more than is left."""
@@ -52,14 +53,25 @@ class StreamedNewton(NewtonPasses):
         self.reads += reads
         with np.errstate(all="ignore"), one_blas_thread():
             for k in active:
-                self.methods[k].visit(objectives[k], self.centres[k, where])
+                self.duals[k, where] = self.methods[k].visit(objectives[k], self.centres[k, where])
         return True
+
+    def measured(self, rounded):
+        """As StreamedAscent: what the last pass has found of the weights that it has led to."""
+        most = MOST_OF_ZEROS * self.objective.zeros[0]
+        found = []
+        for method in self.methods:
+            is_model = np.array_equal(rounded(method.w), method.w)
+            if not (method.is_measured and is_model and method.primal <= most):
+                return None
+            bound = method.primal - method.gap
+            found.append(([method.w], [method.primal], bound, method.of_duals))
+        self.n_certified, self.masses = self.n_passes, None
+        return found
 
     def found(self, at_end):
         """As StreamedAscent; masses always take a pass."""
         self.n_certified, self.masses = self.n_passes, None
-        if self.duals is None:
-            self.duals = np.empty_like(self.centres)
         if self.plan.has_free_intercept:
             masses = np.zeros((len(self.duals), 2))
             for where, objectives in self.objective.blocks(least_rows=self.least_rows):

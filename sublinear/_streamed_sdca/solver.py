@@ -146,15 +146,20 @@ class StreamedSDCA(Solver):
 
     def certify(self, rounded):
         """Return the best models so far, and the sums of their values and of bounds (`_drive`)."""
+        found = self.phase.measured(rounded) or self._certificates(rounded)
+        for k, (*noted, of_duals) in enumerate(found):
+            if self.best.note(k, *noted) and self.newton:  # dual ascent would go on from there
+                self.newton.hand_over(k, of_duals, self.ascent)
+        return stacked(self.best.models), self.best.least.sum(), self.best.bounds.sum()
+
+    def _certificates(self, rounded):
+        """Return what `measured` of a phase does; takes a pass."""
         models, ws = self.phase.found(self.blocks is None)
         candidates = [[rounded(w) for w in of_problem] for of_problem in models]
         primals, bounds, ws = self.objective.certificate(
             candidates, self.phase.feasible_duals, ws, self.phase.least_rows
         )
-        for k, noted in enumerate(zip(candidates, primals, bounds, strict=True)):
-            if self.best.note(k, *noted) and self.newton:  # dual ascent would go on from there
-                self.newton.hand_over(k, ws[k], self.ascent)
-        return stacked(self.best.models), self.best.least.sum(), self.best.bounds.sum()
+        return zip(candidates, primals, bounds, ws, strict=True)
 
     def release_duals(self):
         """Return the duals of each problem that a certificate takes; ends all other use."""
