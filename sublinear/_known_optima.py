@@ -167,7 +167,7 @@ def make_planted_margin(
     >>> float((data.y * (data.X @ data.coef)).min().round(12))
     0.1
     """
-    check_sizes(2, n_samples=n_samples, n_features=n_features)
+    n_samples, n_features = check_sizes(2, n_samples=n_samples, n_features=n_features)
     width = n_features if row_entries is None else row_entries
     check_number("row_entries", width, low=2, high=n_features, integer=True)
     check_number("support", support, low=0, high=1)
@@ -328,7 +328,7 @@ def make_enclosing_ball(
     >>> float(np.linalg.norm(data.X - data.center, axis=1).max().round(12))
     0.5
     """
-    check_sizes(2, n_samples=n_samples, n_features=n_features)
+    n_samples, n_features = check_sizes(2, n_samples=n_samples, n_features=n_features)
     check_number("radius", radius, low=0, high=1, open_low=True)
     check_number("support", support, low=0, high=1)
     check_number("noise", noise, low=0)
@@ -398,7 +398,7 @@ def make_matrix_game(
     >>> float((game.A @ game.column_strategy).max().round(12))
     0.1
     """
-    check_sizes(1, n_rows=n_rows, n_columns=n_columns)
+    n_rows, n_columns = check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("value", value, low=-0.9, high=0.9)
     check_number("support", support, low=0, high=1)
     check_float_dtype(dtype)
@@ -446,7 +446,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
     >>> bool(abs(p @ b + (p @ A) @ (p @ A) - value) < 1e-12)
     True
     """
-    check_sizes(1, n_rows=n_rows, n_columns=n_columns)
+    n_rows, n_columns = check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("support", support, low=0, high=1)
     check_float_dtype(dtype)
     rng = generator(random_state)
@@ -495,7 +495,7 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     >>> int((yes.X != no.X).sum()), yes.margin > no.margin
     (1, True)
     """
-    check_sizes(2, n_samples=n_samples, n_features=n_features)
+    n_samples, n_features = check_sizes(2, n_samples=n_samples, n_features=n_features)
     if n_samples % 2:
         raise ValueError(f"n_samples must be even, got {n_samples}")
     check_flag("answer", answer, optional=True)

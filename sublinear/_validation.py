@@ -66,9 +66,13 @@ def check_float_dtype(dtype):
 
 
 def check_sizes(least, **sizes):
-    """Raise ValueError unless all sizes are integers of at least so much."""
+    """Return sizes as int; ValueError unless all are integers of at least so much.
+
+    Those of NumPy overflow.
+    """
     for name, size in sizes.items():
         check_number(name, size, low=least, integer=True)
+    return map(int, sizes.values())
 
 
 def check_squared_norms(squares, most=sys.float_info.max):

@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import sys
+import threading
 import zlib
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sublinear._validation import (
 
 __all__ = ["AccessBudgetError", "DualStore", "FeatureOracle", "FourierFeatures"]
 
+COUNTING = threading.Lock()  # of the values of FeatureOracles, which threads may share
 LEAST_LINES = 32  # of a FeatureOracle that are kept, however long: a step reads 16
 
 
@@ -354,7 +356,7 @@ class FeatureOracle:
         check_float_dtype(dtype)
         check_number("budget", budget, low=0, integer=True, optional=True)
         check_number("cache", cache, low=0, integer=True)
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.shape, self.dtype = tuple(map(int, shape)), np.dtype(dtype)
         self.budget, self.cache = budget, cache
         self.accesses = self.n_rows_computed = self.n_columns_computed = 0
         self._compute_row, self._compute_column = row, column
@@ -403,13 +405,23 @@ class FeatureOracle:
     def _line(self, kind, number, compute, count, length):
         if not 0 <= number < count:
             raise IndexError(f"{kind} {number} is not there: the last of {count} is {count - 1}")
-        if self.budget is not None and self.accesses + length > self.budget:
-            raise AccessBudgetError(
-                f"{kind} {number} has {length} values, but only {self.budget - self.accesses} of "
-                f"the budget of {self.budget} are left: raise budget, or stop earlier "
-                "(max_accesses)"
-            )
-        values = np.asarray(compute(int(number)))
+        with COUNTING:
+            if self.budget is not None and self.accesses + length > self.budget:
+                raise AccessBudgetError(
+                    f"{kind} {number} has {length} values, but only {self.budget - self.accesses} "
+                    f"of the budget of {self.budget} are left: raise budget, or stop earlier "
+                    "(max_accesses)"
+                )
+            self.accesses += length
+        try:
+            return self._checked(kind, number, length, compute(int(number)))
+        except BaseException:
+            with COUNTING:
+                self.accesses -= length
+            raise
+
+    def _checked(self, kind, number, length, values):
+        values = np.asarray(values)
         if values.shape != (length,):
             raise ValueError(
                 f"the oracle's {kind} {number} has shape {values.shape}, it must have ({length},)"
@@ -421,7 +433,6 @@ class FeatureOracle:
         if not np.isfinite(converted).all():
             what = "what" if np.isfinite(values).all() else "NaN or infinity, which"
             raise ValueError(f"the oracle's {kind} {number} holds {what} {self.dtype} cannot hold")
-        self.accesses += length
         return converted
 
     def matrix(self, constant=0.0):

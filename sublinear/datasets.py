@@ -198,7 +198,7 @@ def make_sparse_classification(
     >>> X.shape, y.shape
     ((100, 50), (100,))
     """
-    check_sizes(2, n_samples=n_samples, n_features=n_features)
+    n_samples, n_features = check_sizes(2, n_samples=n_samples, n_features=n_features)
     check_number("row_entries", row_entries, low=0, open_low=True)
     if row_entries >= n_features:
         raise ValueError(f"row_entries must be below n_features={n_features}, got {row_entries}")
@@ -273,14 +273,16 @@ def make_tagged_sequences(
     >>> model.least_error(X, lengths) < 0.5
     True
     """
-    check_sizes(1, n_sequences=n_sequences, symbols_per_row=symbols_per_row)
+    n_sequences, symbols_per_row = check_sizes(
+        1, n_sequences=n_sequences, symbols_per_row=symbols_per_row
+    )
     check_number("mean_length", mean_length, low=1)
     if not isinstance(model, (HiddenMarkovModel, type(None))):
         raise ValueError(f"model must be a HiddenMarkovModel or None, got {model!r}")
     rng = generator(random_state)
     if model is None:
-        check_sizes(1, n_symbols=n_symbols)
-        check_sizes(2, n_tags=n_tags)
+        (n_symbols,) = check_sizes(1, n_symbols=n_symbols)
+        (n_tags,) = check_sizes(2, n_tags=n_tags)
         check_number("persistence", persistence, low=0, high=1)
         check_number("clarity", clarity, low=0, high=1)
         model = _sequences.random_model(rng, n_tags, n_symbols, persistence, clarity)

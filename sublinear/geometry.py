@@ -347,7 +347,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             observe=lambda row, model: observe(row, model + origin),
             rounded=lambda model: as_stored(model + origin, training.dtype) - origin,
         )
-        observers.close()
+        try:
+            observers.close()
+        except Exception as error:  # of a callback; the result is there
+            errors = [*errors, error]
         return model + origin, result, errors
 
     def _fit_kernel(self, X, y, weights, variant, given):
@@ -387,7 +390,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.dual_coef_ = given.spread(solver.best_p)
         self.n_iter_, self.result_ = result.n_iter, result  # last: now there is a new model
         if errors:
-            raise errors.pop()
+            raise errors.pop(0)
         advice = None
         rounding = relative_gap(result.primal, solver.objective.rounding)
         if rounding > self.epsilon and not solver.gets_exact:

@@ -395,7 +395,8 @@ class _Data:
 def _task_of(y):
     if y.dtype == object:
         distinct(y)  # type_of_target does not say what mixed labels are
-    kind = type_of_target(y)
+    with np.errstate(invalid="ignore"):  # of floats that are no int64
+        kind = type_of_target(y)
     if kind.startswith("continuous"):
         return "regression"
     if kind not in ("binary", "multiclass"):

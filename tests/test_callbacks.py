@@ -537,6 +537,21 @@ class Balanced:
 
 
 @needs_callbacks
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_ball_is_kept_where_a_hook_fails_at_its_end(kernel):
+    class FailsAtTheEnd(Balanced):
+        def on_fit_task_end(self, estimator, context):
+            if context.task_name == "problem":
+                raise RuntimeError("from the hook")
+
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    ball = MinimumEnclosingBall(kernel=kernel).set_callbacks(FailsAtTheEnd())
+    with pytest.raises(RuntimeError, match="from the hook"):
+        ball.fit(X)
+    assert ball.result_.status == "converged"
+
+
+@needs_callbacks
 @pytest.mark.parametrize(
     ("kind", "entry"),
     [

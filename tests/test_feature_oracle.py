@@ -1,5 +1,9 @@
 """Rows and columns computed on demand: held while they are read, counted, checked."""
 
+import contextlib
+import threading
+import time
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -212,4 +216,50 @@ def test_lines_that_are_not_there(X, kind, number):
     lines = oracle(X)
     with pytest.raises(IndexError, match=f"{kind} {number} is not there: the last of"):
         getattr(lines, kind)(number)
+    assert lines.accesses == 0
+
+
+def test_sizes_of_any_integer_type(X):
+    lines = FeatureOracle(
+        np.array(X.shape, np.int8), lambda i: X[i], lambda j: X[:, j], budget=10**4
+    )
+    for i in range(60):
+        lines.row(i % 30)
+    assert lines.accesses == 420 and lines.shape == (30, 7)
+    assert all(type(size) is int for size in (*lines.shape, lines.accesses))
+
+
+def test_threads_share_a_budget(X):
+    started = threading.Barrier(8)
+
+    def row(i):
+        time.sleep(1e-3)
+        return X[i]
+
+    lines = FeatureOracle(X.shape, row, lambda j: X[:, j], budget=70)
+
+    def ask():
+        started.wait()
+        with contextlib.suppress(AccessBudgetError):
+            for i in range(10):
+                lines.row(i)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lines.accesses == 70
+    with pytest.raises(AccessBudgetError, match="only 0 of the budget of 70"):
+        lines.row(0)
+
+
+def test_values_that_were_not_computed_do_not_count(X):
+    def fails(i):
+        raise RuntimeError("no row")
+
+    lines = FeatureOracle(X.shape, fails, lambda j: X[:, j], budget=7)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="no row"):
+            lines.row(0)
     assert lines.accesses == 0

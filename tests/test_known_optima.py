@@ -262,6 +262,23 @@ def test_types_that_cannot_hold_a_known_optimum(make, dtype):
         make(60, 40, dtype=dtype)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        datasets.make_planted_margin,
+        datasets.make_enclosing_ball,
+        datasets.make_matrix_game,
+        datasets.make_simplex_qp,
+        datasets.make_lower_bound_instance,
+    ],
+)
+def test_sizes_of_any_integer_type(make):
+    for known, same in zip(
+        make(100, 40, random_state=0), make(np.uint8(100), np.int8(40), random_state=0), strict=True
+    ):
+        np.testing.assert_array_equal(known, same)
+
+
 def test_an_answer_is_yes_or_no():
     with pytest.raises(ValueError, match="answer must be True or False or None"):
         datasets.make_lower_bound_instance(8, 4, answer="no")
