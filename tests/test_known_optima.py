@@ -8,6 +8,13 @@ from scipy import sparse
 
 from sublinear import datasets
 
+MAKERS = [
+    datasets.make_planted_margin,
+    datasets.make_enclosing_ball,
+    datasets.make_matrix_game,
+    datasets.make_simplex_qp,
+]
+
 
 def dense(X):
     return X.toarray() if sparse.issparse(X) else X
@@ -248,30 +255,13 @@ class TestLowerBoundInstance:
 
 
 @pytest.mark.parametrize("dtype", [int, complex, np.float16])
-@pytest.mark.parametrize(
-    "make",
-    [
-        datasets.make_planted_margin,
-        datasets.make_enclosing_ball,
-        datasets.make_matrix_game,
-        datasets.make_simplex_qp,
-    ],
-)
+@pytest.mark.parametrize("make", MAKERS)
 def test_types_that_cannot_hold_a_known_optimum(make, dtype):
     with pytest.raises(ValueError, match="dtype must be float64 or float32"):
         make(60, 40, dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        datasets.make_planted_margin,
-        datasets.make_enclosing_ball,
-        datasets.make_matrix_game,
-        datasets.make_simplex_qp,
-        datasets.make_lower_bound_instance,
-    ],
-)
+@pytest.mark.parametrize("make", [*MAKERS, datasets.make_lower_bound_instance])
 def test_sizes_of_any_integer_type(make):
     for known, same in zip(
         make(100, 40, random_state=0), make(np.uint8(100), np.int8(40), random_state=0), strict=True
