@@ -314,7 +314,10 @@ def test_what_least_squares_have_measured_needs_no_certificate(free, weighted, m
     before = objective.accesses
     model, primal, dual, duals = space.certify(iterate, method.w, 1e-3, False, unchanged)
     assert model is method.w and objective.accesses == before
-    primals, certified = objective.certificate_of(duals, [model])
+    if free:
+        positive, negative = objective.masses(duals)
+        assert positive == pytest.approx(negative, rel=1e-13)
+    primals, certified = objective.certificate_of(duals.copy(), [model])
     assert primal == pytest.approx(primals[0], rel=1e-13)
     assert dual == pytest.approx(certified, rel=1e-13)
     # weights that are rounded are others
@@ -323,6 +326,18 @@ def test_what_least_squares_have_measured_needs_no_certificate(free, weighted, m
     primals, certified = objective.certificate_of(duals, [model])
     assert (primal, dual) == (primals[0], pytest.approx(certified, rel=1e-13))
     assert primal > method.primal
+
+
+def test_balanced_duals_of_least_squares_are_measured_where_the_intercept_is_far_off():
+    X, y = make_data("squared", n_rows=400)
+    objective = make_objective("squared", X / SCALES + 30, y, free=True, alpha=1e-6)
+    method = LeastSquares(objective)
+    method._search(np.append(np.full(6, 1e-3), 0.5))  # duals have a mean there
+    duals = method.candidates()[-1]()
+    positive, negative = objective.masses(duals)
+    assert abs(method.excess) > 0.1 and positive == pytest.approx(negative, rel=1e-12)
+    primals, dual = objective.certificate_of(duals, [method.w])
+    assert primals[0] - dual == pytest.approx(method.gap, rel=1e-9)
 
 
 def test_steps_of_least_squares_go_on_from_what_rounding_has_left():

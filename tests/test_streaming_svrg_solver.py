@@ -455,6 +455,16 @@ def test_intervals_count_what_kept_rows_do_not_know():
     assert inside >= 0.93 * len(ratios)
 
 
+@pytest.mark.parametrize(("degrees", "seed"), [(1.5, 14), (2, 4), (3, 32)])
+def test_few_rows_of_heavy_tails_do_not_mend_a_step(degrees, seed):
+    """With all that kept rows say these had up to 60 times the excess risk."""
+    random, loss = np.random.default_rng(seed), REGISTRY["squared"].loss()
+    X = random.standard_t(degrees, size=(4000, 10))
+    y = X @ np.ones(10) / np.sqrt(10) + random.normal(size=4000)
+    model = fed(CombinedSVRG(loss, 10, 0.0, kept_rows=200), X, y).model()
+    assert mean_loss(loss, X, y, None, model) < 1.1 * loss_of_all(loss, X, y)
+
+
 def test_nothing_is_known_of_a_penalty_that_has_not_faded():
     X, y, loss, _ = problem("squared", 3000)
     solver = fed(CombinedSVRG(loss, 5, 1e-3, kept_rows=1000), X, y)

@@ -22,6 +22,7 @@ ROUNDING = 1e-12  # of a value
 BY_CHANCE = 1.25  # a stream's squares by the sample's, up to which nothing is missing
 MODEL_SHARE = 0.1  # of the quadratic model at the anchor, beside the rows' losses
 CHANCE = 3.0  # standard errors by which the rows' losses may grow in a stage
+MOST_UNEVEN = 8.0  # mean square of what rows say of a way, by the square of their mean
 STALE = 0.1  # decrement left by a step that calls for another Hessian
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 PROBE_TOLERANCE = 5e-2  # leaves less of a trace than chance does
@@ -324,14 +325,16 @@ class LaterStage(InnerProblem):
     ----------
     gradient : ndarray of shape (n_weights,)
         That given, by what the sample says of the way as well.
+    mends : bool
+        Whether it says anything.
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient, squares, way=None):
         super().__init__(loss, sample, alpha, anchor, MAX_CORRECTED_STEPS)
+        self.mends, self.gradient = False, gradient
         if way is not None:
-            change = self.first.gradient - self.evaluate(way.before).gradient
-            gradient = gradient + way.share * (change - way.assumed)
-        self.gradient = gradient
+            self._mend(way)
+            gradient = self.gradient
         check_sum(self.first.squares.sum() + self.first.gradient.sum() + gradient.sum())
         self.slope = gradient - self.first.gradient
         self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
@@ -340,6 +343,16 @@ class LaterStage(InnerProblem):
         if not (loss.quadratic or is_of_counts(loss)):
             self.model_slope = MODEL_SHARE * self.slope_at_anchor
             self.model = self.hessian(self.first)
+
+    def _mend(self, way):
+        """Let the sample say what the way has changed, unless few of its rows make that up."""
+        first, other = self.first, self.evaluate(way.before)
+        rises = self.shares * (first.slopes - other.slopes) * (first.scores - other.scores)
+        total = rises.sum()
+        if total > 0 and len(rises) * (rises @ rises) <= MOST_UNEVEN * total**2:
+            change = first.gradient - other.gradient
+            self.gradient = self.gradient + way.share * (change - way.assumed)
+            self.mends = True
 
     @property
     def slope_at_anchor(self):

@@ -40,7 +40,8 @@ class NewtonSteps:
     gap, primal : float
         Between P(w) and the dual value of the first of the `candidates`.
     is_measured : bool
-        Whether these are exact: not of predictions to which steps have added.
+        Whether these are exact: not of predictions to which steps have added, nor of duals that are
+        to be balanced.
     duals : list of ndarrays of shape (n_rows,), float64
         Those of the equations that led here, where they are good enough and slopes are not; else
         empty. A candidate that follows them is a_i = -l'(<x_i, w>), with the gap
@@ -81,7 +82,8 @@ class NewtonSteps:
         return self.system.objective.penalty(w) + loss
 
     def _move_to(self, primal, w, at, is_measured=True):
-        self.primal, self.w, self.at, self.is_measured = primal, w, at, is_measured
+        self.primal, self.w, self.at = primal, w, at
+        self.is_measured = is_measured and not self.system.objective.free_intercept
         self.gradient = self.system.penalty * w + at.pull
         self.gap, self.duals = self.system.distance(self.gradient), []
 
@@ -145,4 +147,7 @@ class NewtonSteps:
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""
         found = [partial(self.system.all_duals, duals) for duals in self.duals]
-        return [*found, lambda: self.system.all_duals(-self.at.slopes)]
+        return [*found, partial(self._duals_of, self.at.slopes)]
+
+    def _duals_of(self, slopes):
+        return self.system.all_duals(-slopes)

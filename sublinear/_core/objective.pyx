@@ -77,7 +77,7 @@ cdef double scaled_penalty(double alpha, const double* w, Py_ssize_t size) noexc
 def balance_masses(double[::1] duals, masses):
     """Let positive and negative duals have the same mass, in place: shrink those that prevail.
 
-    A dual's domain holds the way from it to 0, so they stay feasible. Returns the factor.
+    A dual's domain holds the way from it to 0, so they stay feasible.
 
     Parameters
     ----------
@@ -85,17 +85,15 @@ def balance_masses(double[::1] duals, masses):
     masses : tuple of two floats
         See Objective.masses.
     """
-    cdef double positive, negative, factor
+    cdef double positive, negative
     cdef Py_ssize_t i
     positive, negative = masses
-    if positive == negative:
-        return 1.0
-    factor = min(positive, negative) / max(positive, negative)
     with nogil:
         for i in range(duals.shape[0]):
-            if (duals[i] > 0) == (positive > negative):
-                duals[i] *= factor
-    return factor
+            if duals[i] > 0 and positive > negative:
+                duals[i] *= negative / positive
+            elif duals[i] < 0 and negative > positive:
+                duals[i] *= positive / negative
 
 
 def best_multiple(double square, double gain, double at_zeros):
@@ -601,7 +599,7 @@ cdef class Objective(WeightedExamples):
         masses : tuple of two floats, default=None
             Of all duals, where the rows are a block of more; None means of these.
         """
-        return balance_masses(duals, self.masses(duals) if masses is None else masses)
+        balance_masses(duals, self.masses(duals) if masses is None else masses)
 
     def values_of_zeros(self):
         """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""

@@ -34,7 +34,7 @@ def solved_program(gram, offsets, known, gap):
         Symmetric and positive semidefinite.
     offsets : ndarray of shape (n,), float64
     known : ndarray of shape (n,), float64
-        What is returned if nothing better is found.
+        What other steps have come to; it is returned if nothing better is found.
     gap : float
         p'(v - min v) that is asked for.
 

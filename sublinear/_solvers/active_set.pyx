@@ -13,7 +13,7 @@ Objective: max_x min_p p'(b + 2 A x) - |x|^2, p in the simplex; x = A'p.
         until the working set's problem is that of all candidates, nearly:
             add candidates of the least b_i + 2 <A_i, x> to the working set
             solve its problem: pairwise steps on the Gram matrix of the rows seen from x0, interior
-                points where these creep
+                points where these take long
             drop rows of weight 0;  x = A'p
         one pass: A x, whose least b_i + 2 <A_i, x> certifies x, and p through |x|^2
     return the best x so far, x0 included

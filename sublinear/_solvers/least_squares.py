@@ -6,11 +6,14 @@ Objective: that of sublinear._core.objective with the squared loss, whose gradie
 
 One reading of the rows finds both sides, which hold for any alpha, and the first step leads from
 zeros to the solution. Others make up for what rounding has left of the gradient (iterative
-refinement), and their equations give duals that are less rounded than the slopes.
+refinement), and their equations give duals that are less rounded than the slopes. Where an
+intercept is not penalised, duals are moved by what their mean lacks: all numbers are feasible.
 
 Cost: the squares of the lengths of rows, and n_weights^3 / 6, once; two passes over the rows per
 iteration.
 """
+
+from functools import partial
 
 import numpy as np
 
@@ -55,8 +58,28 @@ class LeastSquares(NewtonSteps):
         pull = -self.equations[1]
         return primal, w, Evaluation(primal, zeros, None, slopes, curvatures, pull, None)
 
+    def _move_to(self, primal, w, at, is_measured=True):
+        super()._move_to(primal, w, at, is_measured)
+        self.excess = 0.0  # of the mean of the duals that the slopes are
+        if self.system.objective.free_intercept:
+            constant, sums = self.system.matrix.constant, self.equations[0][:, -1]
+            self.excess = -self.gradient[-1] / constant
+            away = self.gradient + self.excess / constant * sums
+            self.gap = self.system.distance(away) + self.excess**2 / 2
+            self.is_measured = is_measured
+
     def iterate(self):
         """Take a step; return False if none is possible."""
         if self.factor is None:
             self.factor = self.system.factor(self.equations[0].copy())
-        return self._search(-solution(self.factor, self.gradient), self.at.curvatures)
+        goes_on = self._search(-solution(self.factor, self.gradient), self.at.curvatures)
+        self.is_measured &= not self.duals  # which do not balance
+        return goes_on
+
+    def candidates(self):
+        """As those of all Newton's methods; duals of slopes balance here."""
+        *others, _ = super().candidates()
+        return [*others, partial(self._balanced, self.at.slopes, self.excess)]
+
+    def _balanced(self, slopes, excess):
+        return self.system.all_duals(-slopes - excess)

@@ -42,7 +42,6 @@ LARGEST = 2048  # equations, 32 MB; more only if their matrix has no more entrie
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 BEST_CASE = 5  # the expected work of a method without a matrix, by what may be enough
 WORST_CASE = 3  # what it may well take, by that: conditions decide
-BALANCED = 1 - 1e-12  # a factor that makes up for no more than rounding
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -202,11 +201,9 @@ class Columns(_LinearSpace):
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
         """As all spaces; what the method has measured need not be measured again."""
-        objective, model = self.first.objective, rounded(iterate.coordinates)
+        model = rounded(iterate.coordinates)
         if iterate.is_measured and model is iterate.coordinates is lowest:
-            duals = iterate.candidates[0]()
-            if not objective.free_intercept or objective.balance(duals) >= BALANCED:
-                return model, iterate.primal, iterate.primal - iterate.gap, duals
+            return model, iterate.primal, iterate.primal - iterate.gap, iterate.candidates[0]()
         return super().certify(iterate, lowest, tol, every_dual, rounded)
 
 

@@ -416,15 +416,6 @@ class CombinedSVRG:
             inside = inner.minimise(precision, max_steps)
         return self._solution(inside, inner, frame)
 
-    @property
-    def _mends(self):
-        """Whether new kept rows tell of a step: that of the first stage was made of all its rows.
-
-        Not so for counts, whose slopes do not level off where a step was too long.
-        """
-        are_new = self.n_stages > 1 and self.gradient.n_rows >= self.kept_rows
-        return are_new and not is_of_counts(self.loss)
-
     def _lags_after(self, inner):
         """Return what is added to the excess risk, in its own unit, by a step to all rows so far.
 
@@ -435,7 +426,7 @@ class CombinedSVRG:
             return np.zeros(3)
         growth = self.gradient.total_weight / self.weight
         last, older = self.lags[:2]
-        last *= (1 - MENDED) ** 2 + MENDED**2 if self._mends else 1
+        last *= (1 - MENDED) ** 2 + MENDED**2 if inner.mends else 1
         held_back = inner.left - inner.unknown
         return np.array([growth * inner.unknown, (last + older) / (1 + growth), growth * held_back])
 
@@ -447,7 +438,7 @@ class CombinedSVRG:
         slope = share * gradient.mean + (1 - share) * self.prior
         squares = (self.squares + gradient.squares) / total
         frame, way = Centred(weighed(*rows), self._penalty), None
-        if self._mends:
+        if self.n_stages > 1 and gradient.n_rows >= self.kept_rows and not is_of_counts(self.loss):
             before, assumed = frame.coordinates(self.before), frame.gradient(self.assumed)
             way = Way(before, assumed, MENDED * (1 - share))
         inner = LaterStage(

@@ -317,7 +317,9 @@ class CSVSource(_TextSource):
         with undamaged(self.path):
             start = beginning_of(self.path, label_column, weight_column, header, text_labels)
         if start.ends_with_return:  # chunks end with LF
-            raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
+            raise ValueError(
+                f"{self.path}: lines end with CR alone, or with CR CR LF: convert the file to LF"
+            )
         self.header_lines, self.feature_names = start.lines, start.feature_names
         self._start = start
 

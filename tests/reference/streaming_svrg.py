@@ -60,9 +60,11 @@ def combined_scheme(
         share, weights = len(stage) / n, stand / stand.sum()
         prior = -alpha * w
         if before is not None and len(stage) >= kept_rows and not counts:
-            change = mean_gradient(X, y, loss, rows, weights, w)
-            change -= mean_gradient(X, y, loss, rows, weights, before)
-            prior += (change - assumed) / 2
+            z, z_before = X[rows] @ w, X[rows] @ before
+            slopes = loss.derivative(z, y[rows]) - loss.derivative(z_before, y[rows])
+            rises = weights * slopes * (z - z_before)
+            if len(rises) * (rises @ rises) <= 8 * rises.sum() ** 2:
+                prior += (X[rows].T @ (weights * slopes) - assumed) / 2
         of_stage = np.full(len(stage), 1 / len(stage))
         slope = share * mean_gradient(X, y, loss, stage, of_stage, w) + (1 - share) * prior
         last, w = w, inner_minimum(X, y, loss, alpha, w, n, rows, weights, slope, counts)
