@@ -47,6 +47,9 @@ cdef enum:
 
 # Times P(0): around a worse model a dual value, the difference of what it costs, would lose digits.
 MOST_OF_ZEROS = 16.0
+# What is less than this part of P(0) is mostly what rounding has made of predictions: values of a
+# certificate are then summed up, not taken from a gradient.
+LEAST_OF_ZEROS = 1e-12
 
 # Duals from elsewhere stay as they are unless D(a) is below D(0) by more than WORSE times P(0), a
 # bound on how far zeros are from the optimum. Those of a nearby alpha are often a little worse than
@@ -581,14 +584,16 @@ cdef class Objective(WeightedExamples):
 
     def masses(self, const double[::1] duals):
         """Return the sum of s_i a_i over positive duals, and of -s_i a_i over negative ones."""
-        cdef double positive = 0, negative = 0, mass
+        # what these differ by counts times the intercept, which may be large
+        cdef long double positive = 0, negative = 0
+        cdef double mass
         cdef Py_ssize_t i
         with nogil:
             for i in range(duals.shape[0]):
                 mass = self.weight(i) * duals[i]
                 positive += max(mass, 0)
                 negative += max(-mass, 0)
-        return positive, negative
+        return <double> positive, <double> negative
 
     def balance(self, double[::1] duals, masses=None):
         """Make sum_i s_i a_i vanish, in place, as `balance_masses` does.

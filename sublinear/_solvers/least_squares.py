@@ -82,4 +82,7 @@ class LeastSquares(NewtonSteps):
         return [*others, partial(self._balanced, self.at.slopes, self.excess)]
 
     def _balanced(self, slopes, excess):
-        return self.system.all_duals(-slopes - excess)
+        duals = -slopes - excess
+        if excess:
+            duals -= self.system.mean(duals)  # what rounding has left
+        return self.system.all_duals(duals)

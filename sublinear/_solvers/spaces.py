@@ -36,7 +36,7 @@ from scipy.linalg import LinAlgError, solve_triangular
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
 from sublinear._core.kernel_square import KernelSquare
 from sublinear._core.matrix import Matrix
-from sublinear._core.objective import Objective
+from sublinear._core.objective import LEAST_OF_ZEROS, Objective
 
 LARGEST = 2048  # equations, 32 MB; more only if their matrix has no more entries than the rows
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
@@ -201,8 +201,9 @@ class Columns(_LinearSpace):
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
         """As all spaces; what the method has measured need not be measured again."""
-        model = rounded(iterate.coordinates)
-        if iterate.is_measured and model is iterate.coordinates is lowest:
+        model, at_zeros = rounded(iterate.coordinates), self.first.objective.values_of_zeros()[0]
+        is_model = model is iterate.coordinates is lowest
+        if is_model and iterate.is_measured and iterate.primal > LEAST_OF_ZEROS * at_zeros:
             return model, iterate.primal, iterate.primal - iterate.gap, iterate.candidates[0]()
         return super().certify(iterate, lowest, tol, every_dual, rounded)
 

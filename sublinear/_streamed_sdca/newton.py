@@ -3,7 +3,7 @@
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.objective import MOST_OF_ZEROS
+from sublinear._core.objective import LEAST_OF_ZEROS, MOST_OF_ZEROS
 from sublinear._newton_passes import NewtonPasses
 from sublinear._solvers.proximal_newton import ProximalNewton
 
@@ -58,11 +58,11 @@ class StreamedNewton(NewtonPasses):
 
     def measured(self, rounded):
         """As StreamedAscent: what the last pass has found of the weights that it has led to."""
-        most = MOST_OF_ZEROS * self.objective.zeros[0]
-        found = []
+        at_zeros, found = self.objective.zeros[0], []
+        least, most = LEAST_OF_ZEROS * at_zeros, MOST_OF_ZEROS * at_zeros
         for method in self.methods:
             is_model = np.array_equal(rounded(method.w), method.w)
-            if not (method.is_measured and is_model and method.primal <= most):
+            if not (method.is_measured and is_model and least < method.primal <= most):
                 return None
             bound = method.primal - method.gap
             found.append(([method.w], [method.primal], bound, method.of_duals))
