@@ -438,6 +438,7 @@ class CombinedSVRG:
         slope = share * gradient.mean + (1 - share) * self.prior
         squares = (self.squares + gradient.squares) / total
         frame, way = Centred(weighed(*rows), self._penalty), None
+        # the first step was that of all rows; slopes of counts do not level off after a long one
         if self.n_stages > 1 and gradient.n_rows >= self.kept_rows and not is_of_counts(self.loss):
             before, assumed = frame.coordinates(self.before), frame.gradient(self.assumed)
             way = Way(before, assumed, MENDED * (1 - share))
