@@ -13,8 +13,6 @@ Cost: the squares of the lengths of rows, and n_weights^3 / 6, once; two passes 
 iteration.
 """
 
-from functools import partial
-
 import numpy as np
 
 from sublinear._core.evaluation import Evaluation
@@ -60,12 +58,10 @@ class LeastSquares(NewtonSteps):
 
     def _move_to(self, primal, w, at, is_measured=True):
         super()._move_to(primal, w, at, is_measured)
-        self.excess = 0.0  # of the mean of the duals that the slopes are
         if self.system.objective.free_intercept:
             constant, sums = self.system.matrix.constant, self.equations[0][:, -1]
-            self.excess = -self.gradient[-1] / constant
-            away = self.gradient + self.excess / constant * sums
-            self.gap = self.system.distance(away) + self.excess**2 / 2
+            mean = -self.gradient[-1] / constant  # of the duals that the slopes are
+            self.gap = self.system.distance(self.gradient + mean / constant * sums) + mean**2 / 2
             self.is_measured = is_measured
 
     def iterate(self):
@@ -76,13 +72,8 @@ class LeastSquares(NewtonSteps):
         self.is_measured &= not self.duals  # which do not balance
         return goes_on
 
-    def candidates(self):
-        """As those of all Newton's methods; duals of slopes balance here."""
-        *others, _ = super().candidates()
-        return [*others, partial(self._balanced, self.at.slopes, self.excess)]
-
-    def _balanced(self, slopes, excess):
-        duals = -slopes - excess
-        if excess:
-            duals -= self.system.mean(duals)  # what rounding has left
+    def _duals_of(self, slopes):
+        duals = -slopes
+        if self.system.objective.free_intercept:
+            duals -= self.system.mean(duals)
         return self.system.all_duals(duals)
