@@ -189,10 +189,10 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.parametrize(("name", "skips"), [*((name, False) for name in PROBLEMS), ("hull", True)])
 @pytest.mark.parametrize("batch", (1, 4))
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_exact_steps_follow_the_oracle(A, name, batch):
-    solver = make_solver(PROBLEMS[name](), A, batch_size=batch)
+def test_exact_steps_follow_the_oracle(A, name, skips, batch):
+    solver = make_solver(PROBLEMS[name](), A, batch_size=batch, skips=skips)
     while not solver.advance(solver.accesses + 4 * batch * A.size):
         pass
     K = rbf_kernel(A, gamma=0.9) + 0.25
@@ -202,6 +202,8 @@ def test_exact_steps_follow_the_oracle(A, name, batch):
     given = {"step": 3.0 / np.sqrt(2 * T)} if name == "ball" else {"offsets": problem.offsets}
     if name == "squared hinge":
         given["ridge"] = problem.ridge
+    if skips:
+        given["chance"] = np.log(T) / np.sqrt(T * np.log(N))
     steps = kernel_primal_dual.primal_dual(
         K, y, T, eta, Inverted(bits().doubles(1000)), batch, **given
     )

@@ -1328,13 +1328,17 @@ def test_an_epsilon_close_to_zero(model):
     assert model.result_.status in ("converged", "max_iter", "rounding") and model.n_iter_ < 600
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_theory_takes_the_steps_of_the_ball_in_the_space_of_a_kernel_too():
-    """A linear kernel by another name has the same inner products."""
+    """A linear kernel by another name has the same inner products; few steps read a kernel row."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     options = {"certify": "exact", "constants": "theory", "max_iter": 300_000, "random_state": 0}
     linear = MinimumEnclosingBall(0.5, variant="plain", **options).fit(X)
     kernel = MinimumEnclosingBall(0.5, kernel="poly", degree=1, gamma=1.0, coef0=0.0, **options)
     assert kernel.fit(X).n_iter_ <= 4 * linear.n_iter_
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    result = kernel.set_params(epsilon=0.2).fit(X).result_
+    assert result.accesses / X.size < result.n_iter / 2
 
 
 def test_stages_of_few_rows_are_long_enough_for_their_certificates():

@@ -29,6 +29,12 @@ cdef inline double dual_step(double rate, double n_rows, double n_steps) noexcep
     return min(0.3, rate * sqrt(log(max(2.0, n_rows)) / n_steps))
 
 
+cdef inline double chance_to_move(double n_rows, double n_steps) noexcept nogil:
+    """How likely the x of a ball or a hull moves in a step: log(T) / sqrt(T log(n)), at most 1"""
+    n_rows, n_steps = max(2.0, n_rows), max(2.0, n_steps)
+    return min(1.0, log(n_steps) / sqrt(n_steps * log(n_rows)))
+
+
 cdef inline double variance_bounded(double z) noexcept nogil:
     """1 - z + z^2 for z clipped to +-1"""
     z = min(1.0, max(-1.0, z))

@@ -200,6 +200,7 @@ class KernelPlan(RoundsPlan):
             **self._rounds(),
             estimator=estimator,
             capacity=int(MEMORY / 2 / (4 * space.matrix.n_rows)),
+            skips=self.theory and problem.geometry == "hull",
         )
 
 

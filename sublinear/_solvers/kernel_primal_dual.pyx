@@ -13,6 +13,8 @@ x = scale * sum_k a_k y_k Psi_k, e_k = scale * a_k r_k is known by the numbers a
         v_i = <y_i Psi_i, x>, or an estimate;  multiply p(i) by 1 - eta v(i) + eta^2 v(i)^2
         draw rows i by p, add 1 / batch to a_i;  scale as in the ball and the hull of primal_dual
 
+The x of a hull moves in a part of the steps only if that is asked for, as section III-A has it.
+
 exact    v from the kernel rows of the rows drawn, whose sum is kept: n kernel values a new row.
 sampled  v from estimates of the kernel rows of a few rows drawn by a, as many as make the variance
          about that of one (R = (scale * sum a)^2); |x|^2 from kernel values between rows drawn.
@@ -23,8 +25,7 @@ primal value and a dual value, in exact mode at no cost. The shares of the rows 
 Cost per step: exact d n for every row not drawn before; sampled R (d + q n), q columns for one
 estimate, and d for every row drawn before.
 
-Departures: mini-batches; x moves in every step, also that of a ball or a hull, where section III-A
-skips most moves; kernel rows are kept while there is room; rounds of doubling length go on from the
+Departures: mini-batches; kernel rows are kept while there is room; rounds of doubling length go on from the
 last iterate; before a row is drawn, the first one is what x is made of; no estimate of
 |x|^2, which section VI offers too. Kernel values are float32, as everywhere: a certificate holds to
 their rounding.
@@ -41,7 +42,7 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.saddle_solver import as_is, dual_beside
-from sublinear._core.sweeps cimport dual_step, multiply_weights
+from sublinear._core.sweeps cimport chance_to_move, dual_step, multiply_weights
 
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
 
@@ -103,6 +104,8 @@ cdef class KernelPrimalDual(SaddleSolver):
         None: exact kernel rows.
     capacity : int
         How many kernel rows are kept.
+    skips : bool, default=False
+        Whether x moves in log(T) / sqrt(T log(n)) of the steps only, in the hull.
 
     Attributes
     ----------
@@ -118,11 +121,11 @@ cdef class KernelPrimalDual(SaddleSolver):
     cdef FlatSampler weights, drawn_rows
     cdef object row_sizes, targets, offsets, ridge2, a, f, a_sum, f_sum
     cdef double[::1] payoffs
-    cdef bint hull, has_begun
+    cdef bint hull, has_begun, skips
     cdef Py_ssize_t n, d, n_stored, batch_size, longest
     cdef Rounds rounds
     cdef double shift, unit, primal_rate, dual_rate, eta, step, scale, square, balance
-    cdef double balance_sum
+    cdef double balance_sum, move_chance
 
     most_unresolved = 3          # rounds double
 
@@ -130,7 +133,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self, problem, KernelRows rows, row_sizes, Py_ssize_t n_features, RandomBits random, *,
         double shift, double unit, Py_ssize_t batch_size, Py_ssize_t round_steps,
         Py_ssize_t growth, Py_ssize_t max_steps, double primal_rate, double dual_rate,
-        KernelEstimator estimator=None, Py_ssize_t capacity=0
+        KernelEstimator estimator=None, Py_ssize_t capacity=0, bint skips=False
     ):
         super().__init__(problem)
         self.rows, self.random, self.estimator = rows, random, estimator
@@ -143,7 +146,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.targets = ones if problem.targets is None else problem.targets
         self.offsets = 0 * ones if problem.offsets is None else problem.offsets
         self.ridge2 = 0 * ones if problem.ridge is None else problem.ridge**2
-        self.batch_size = batch_size
+        self.batch_size, self.skips = batch_size, skips
         self.rounds = first_round(round_steps, growth, max_steps)
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         self.weights, self.drawn_rows = FlatSampler(self.n), FlatSampler(self.n)
@@ -160,6 +163,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.f_sum[:] = 0
         self.balance_sum = 0
         self.eta = dual_step(self.dual_rate, self.n, self.rounds.length)
+        self.move_chance = chance_to_move(self.n, self.rounds.length)
         self.step = self.primal_rate / (sqrt(2.0 * self.rounds.length) * self.unit)
         self._rescale()
 
@@ -184,7 +188,8 @@ cdef class KernelPrimalDual(SaddleSolver):
                 continue
             self._evaluate()
             self._reweight()
-            self._add_drawn()
+            if not self.skips or uniform(self.random.bits) < self.move_chance:
+                self._add_drawn()
         return True
 
     def _most(self):

@@ -33,7 +33,7 @@ lie far from the origin (hull), x0 is taken off the lines drawn, in the simplex 
 entries.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport log, sqrt
+from libc.math cimport sqrt
 
 import numpy as np
 
@@ -57,7 +57,8 @@ from sublinear._core.sample_sizes import samples_for
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.saddle_solver import Point, as_is
 from sublinear._core.sweeps cimport (
-    SWEPT, TINY, dual_step, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
+    SWEPT, TINY, chance_to_move, dual_step, exponents, in_range, look_at, multiply, multiply_exp,
+    sum_of,
 )
 
 GEOMETRIES = ("ball", "hull", "simplex")
@@ -514,14 +515,14 @@ cdef class SublinearPrimalDual(PrimalDual):
         self._begin_round()
 
     cdef _begin_round(self):
-        cdef double log_n = log(max(2.0, self.p.size)), steps = self.rounds.length
+        cdef double steps = self.rounds.length
         PrimalDual._begin_round(self)
         self.eta = dual_step(self.dual_rate, self.p.size, steps)
         self.column_eta = dual_step(self.dual_rate, self.x.size, steps)
         self.step = self.primal_rate / (sqrt(2 * steps) * self.unit)
         self.skips = self.geometry == HULL
         if self.skips:
-            self.move_chance = min(1.0, log(max(2.0, steps)) / sqrt(steps * log_n))
+            self.move_chance = chance_to_move(self.p.size, steps)
         if self.known != NULL:
             self.known_array[:] = (self.eta / self.unit**2) * self.problem.offsets
         self._project()

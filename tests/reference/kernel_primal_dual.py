@@ -8,8 +8,11 @@ import numpy as np
 from reference.sampling import reweighted
 
 
-def primal_dual(K, y, T, eta, draws, batch=1, *, step=None, offsets=None, ridge=0.0):
-    """Yield the coefficients of x_t: in the ball, with steps of length `step`; else in the hull."""
+def primal_dual(K, y, T, eta, draws, batch=1, *, step=None, offsets=None, ridge=0.0, chance=None):
+    """Yield the coefficients of x_t: in the ball, with steps of length `step`; else in the hull.
+
+    chance: that x moves in a step, section III-A; None: it always does.
+    """
     n = len(K)
     G = y[:, None] * K * y + np.diag(np.broadcast_to(ridge, n) ** 2)
     hull = step is None
@@ -26,7 +29,8 @@ def primal_dual(K, y, T, eta, draws, batch=1, *, step=None, offsets=None, ridge=
         if hull:
             v = offsets + 2 * v - x @ G @ x
         p = reweighted(p, v, eta)
-        a = a + drawn(p, draws, batch)
+        if chance is None or draws.coin(chance):
+            a = a + drawn(p, draws, batch)
 
 
 def drawn(p, draws, batch):
