@@ -22,6 +22,7 @@ from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_flag,
+    check_intercept_scaling,
     check_loss,
     check_number,
     check_run_parameters,
@@ -283,7 +284,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self):
         check_loss(self, self._losses)
-        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_intercept_scaling(self)
         check_number("tol", self.tol, low=0)
         check_number("max_iter", self.max_iter, low=1, integer=True)
         check_number("max_accesses", self.max_accesses, low=1, integer=True, optional=True)

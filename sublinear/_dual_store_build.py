@@ -113,9 +113,9 @@ def _check_replaceable(path, target, overwrite):
     """Raise FileExistsError if anything is at target but a store that may be overwritten."""
     if not target.exists():
         return
-    if not overwrite:
-        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
     fault = _foreign_part(target)
+    if not fault and not overwrite:
+        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
     if fault:
         raise FileExistsError(
             f"{path} {fault}; it is not overwritten: give another path, or move away what is there"

@@ -84,6 +84,8 @@ class NamedFile(io.FileIO):
 
 def _resolved(path):
     """Follow symbolic links, so that a link keeps pointing at the file that is replaced."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"a path must be a str or path-like, got {path!r}")
     return Path(os.path.realpath(path))
 
 

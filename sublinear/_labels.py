@@ -6,7 +6,7 @@ from sklearn.utils.validation import assert_all_finite
 
 from sublinear._core.aligned import contiguous
 from sublinear._core.losses import signs
-from sublinear._validation import check_choice, check_number, check_total_weight, total_of
+from sublinear._validation import check_number, check_total_weight, total_of
 
 SHOWN_LABELS = 5  # of those that are wrong
 WEIGHTLESS = "class_weight leaves no example with a positive weight"
@@ -121,7 +121,10 @@ def given_classes(classes):
             "classes must hold all labels to come; a classifier needs at least two, got "
             f"{classes.tolist()}"
         )
-    return find_classes(classes)
+    try:
+        return find_classes(classes)
+    except ValueError as error:
+        raise ValueError(f"classes must be labels, got {classes.tolist()}: {error}") from error
 
 
 def declared_classes(y, classes, known):
@@ -263,8 +266,7 @@ def weights_by_class(y, weights, classes, factors):
 
 def class_factors(class_weight, classes, masses):
     """Return the factor on the weights of every class (float64), given their total weights."""
-    if isinstance(class_weight, str):
-        check_choice("class_weight", class_weight, ("balanced",))
+    if isinstance(class_weight, str) and class_weight == "balanced":
         equal = masses.sum() / len(classes)
         return np.divide(equal, masses, out=np.ones(len(classes)), where=masses > 0)
     if not isinstance(class_weight, dict):

@@ -32,7 +32,7 @@ from sublinear._model_kernels import (
     set_expansion,
     support_arrays,
 )
-from sublinear._result import Result
+from sublinear._result import STATUSES, Result
 from sublinear._stream import StreamSummary
 from sublinear.geometry import MinimumEnclosingBall
 from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
@@ -492,8 +492,9 @@ def _checked_result(kind, summary):
 def _is_figure(name, value):
     """Tell whether a result may have such a value under that name."""
     if name == "status":
-        return isinstance(value, str)
+        return isinstance(value, str) and value in STATUSES
     if name == "excess_risk_interval":
         numbers = isinstance(value, list) and len(value) == 2
-        return numbers and all(isinstance(end, int | float) for end in value)
-    return isinstance(value, int | float) or (name in _MAY_BE_UNKNOWN and value is None)
+        return numbers and all(isinstance(end, float) for end in value)
+    is_count = type(value) is int and value >= 0
+    return is_count or isinstance(value, float) or (name in _MAY_BE_UNKNOWN and value is None)

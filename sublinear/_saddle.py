@@ -1,5 +1,6 @@
 """How a primal-dual method runs: parameters that estimators share, plans, rates, warnings."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -102,8 +103,9 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     check_choice("variant", estimator.variant, variants)
     check_choice("constants", estimator.constants, CONSTANTS)
     check_choice("certify", estimator.certify, certify, optional=True)
-    if estimator.batch_size != "auto":
-        check_number("batch_size", estimator.batch_size, low=1, high=2**24, integer=True)
+    check_number(
+        "batch_size", estimator.batch_size, low=1, high=2**24, integer=True, words=("auto",)
+    )
     for name in ("max_iter", "max_accesses"):
         check_number(name, getattr(estimator, name), low=1, integer=True, optional=True)
     check_run_parameters(estimator)
@@ -446,6 +448,15 @@ def settings_of(arguments, variants):
     return settings
 
 
+@contextlib.contextmanager
+def calling_it_A():
+    """Say A in the NotFinite of a solver, which calls the matrix X; it becomes a ValueError."""
+    try:
+        yield
+    except NotFinite as error:
+        raise ValueError(str(error).replace("X holds", "A holds", 1)) from None
+
+
 def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
     """Run a solver for a function; returns its model and the Result; warns if a limit was met.
 
@@ -461,10 +472,8 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
         by_tol=plan.by_epsilon,
         least_accesses=plan.least_accesses,
     )
-    try:
+    with calling_it_A():
         model, result, errors = drive(solver, limits)
-    except NotFinite as not_finite:  # solvers call the matrix X
-        raise ValueError(str(not_finite).replace("X holds", "A holds", 1)) from None
     if errors:
         raise errors.pop()
     rounding = solver.objective.rounding

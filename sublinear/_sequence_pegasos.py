@@ -26,6 +26,7 @@ from sublinear._stream import OneSolverStreamFit, checked_block, checked_weights
 from sublinear._validation import (
     check_batch_fits,
     check_flag,
+    check_intercept_scaling,
     check_number,
     check_rows,
     check_run_parameters,
@@ -239,7 +240,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         check_step_parameters(self)
         check_run_parameters(self)
         check_flag("fit_intercept", self.fit_intercept)
-        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_intercept_scaling(self)
         check_number("max_accesses", self.max_accesses, low=1, integer=True, optional=True)
 
     @fit_method

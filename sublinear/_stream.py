@@ -32,6 +32,7 @@ from sublinear._fit_method import all_or_nothing
 from sublinear._labels import WEIGHTLESS
 from sublinear._result import with_earlier
 from sublinear._validation import (
+    NO_WEIGHT,
     agreed_names,
     check_names_fit,
     check_number,
@@ -42,7 +43,7 @@ from sublinear._validation import (
     weights_of_rows,
 )
 from sublinear.sources import ArraySource, ReadAhead
-from sublinear.sources._faults import NO_LABELS, nothing_in
+from sublinear.sources._faults import NO_LABELS, EmptySource, nothing_in
 from sublinear.sources._read_ahead import SourceAround, present_file
 
 FOR_ARRAYS = "; for arrays there is sublinear.sources.ArraySource(X, y)"
@@ -227,7 +228,7 @@ class Stream:
         self.n_features = self.dtype = self.feature_names = None
         self.note_names(getattr(source, "feature_names", None))
         self.reading = None  # what yields the blocks of the present pass
-        self.blocks = self.rows = 0
+        self.blocks = self.rows = self.weightless = 0
         self.is_repeated = False  # whether passes are compared
         self.last_pass = None  # the StreamSummary of the last whole one
         self.first_pass = None  # the RowMarks of the first one, once it has ended
@@ -257,7 +258,7 @@ class Stream:
 
     def __iter__(self):
         """Yield the Blocks of one pass."""
-        self.blocks = self.rows = 0
+        self.blocks = self.rows = self.weightless = 0
         marks = RowMarks(self.first_pass)
         source = self._checked_whole() or self.source
         ahead = self.read_ahead
@@ -277,7 +278,7 @@ class Stream:
                 marks.end()
             self.first_pass = self.first_pass or marks
         if not self.rows:
-            raise nothing_in(self.reading)
+            raise EmptySource(NO_WEIGHT) if self.weightless else nothing_in(self.reading)
         self.last_pass = self._present_pass()
 
     def _checked_whole(self):
@@ -322,7 +323,10 @@ class Stream:
                 check_names_fit(self.feature_names, n_features)
         if n_features != self.n_features:
             raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
-        if X.shape[0] == 0 or (weights is not None and not weights.any()):
+        if X.shape[0] == 0:
+            return None
+        if weights is not None and not weights.any():
+            self.weightless += X.shape[0]
             return None
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
         return block.checked() if self.check_values and self.check is None else block

@@ -19,14 +19,20 @@ from sublinear._core.matrix import Matrix, csr_arrays
 from sublinear._core.order import SAMPLINGS
 
 LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
+LEAST_NORM, MOST_NORM = 1e-150, 1e150  # whose squares are in range
+NO_WEIGHT = "sample_weight is zero for every example: there is nothing to fit"
 
 
-def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False, optional=False):
+def check_number(
+    name, value, *, low, high=math.inf, integer=False, open_low=False, optional=False, words=()
+):
     """Raise ValueError unless value is a number in [low, high], or (low, high] with open_low.
 
-    Infinite values are refused, None is unless the number is `optional`.
+    Infinite values are refused, None is unless the number is `optional`, strings but the `words`.
     """
     if optional and value is None:
+        return
+    if isinstance(value, str) and value in words:
         return
     kind = numbers.Integral if integer else numbers.Real
     inside = (
@@ -41,10 +47,11 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         bound = f" {'above' if open_low else 'of at least'} {low}"
         if low == -math.inf:
             bound = "" if integer else " that is finite"
-        limit = f" and at most {high}" if math.isfinite(high) else ""
+        limit = f" {'and' if bound else 'of'} at most {high}" if math.isfinite(high) else ""
         hint = ": take its item()" if isinstance(value, np.ndarray) and value.ndim == 0 else ""
-        wanted = f"{noun}{bound}{limit}{_or_none(optional)}"
-        raise ValueError(f"{name} must be {wanted}, got {value!r}{hint}")
+        *others, last = f"{noun}{bound}{limit}", *(f'"{word}"' for word in words)
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(f"{name} must be {wanted}{_or_none(optional)}, got {value!r}{hint}")
 
 
 def _is_finite(name, value):
@@ -89,12 +96,7 @@ def check_squared_norms(squares, most=sys.float_info.max):
 
 def check_batch_size(batch_size):
     """Raise ValueError unless batch_size is "all" or a number of examples."""
-    if isinstance(batch_size, str) and batch_size != "all":
-        raise ValueError(
-            f'batch_size must be an integer of at least 1 or "all", got {batch_size!r}'
-        )
-    if batch_size != "all":
-        check_number("batch_size", batch_size, low=1, integer=True)
+    check_number("batch_size", batch_size, low=1, integer=True, words=("all",))
 
 
 def check_batch_fits(batch_size, n_examples):
@@ -125,6 +127,12 @@ def check_flag(name, value, *, auto=False, optional=False):
         raise ValueError(f"{name} must be {choices}{_or_none(optional)}, got {value!r}")
 
 
+def check_intercept_scaling(estimator):
+    """Raise ValueError unless the constant feature is above 0 and its square finite."""
+    value = estimator.intercept_scaling
+    check_number("intercept_scaling", value, low=0, high=MOST_NORM, open_low=True)
+
+
 def check_loss(estimator, losses):
     """Raise ValueError unless the loss is registered and its parameters make sense."""
     elsewhere = COUNT_LOSSES.keys() - losses.keys()
@@ -134,7 +142,7 @@ def check_loss(estimator, losses):
             "(--solver svrg) has it"
         )
     check_choice("loss", estimator.loss, losses)
-    for name in losses[estimator.loss].parameters:
+    for name in {name for loss in losses.values() for name in loss.parameters}:
         may_be_0 = name == "epsilon" and estimator.loss != "huber"  # whose loss it would make 0
         check_number(name, getattr(estimator, name), low=0, open_low=not may_be_0)
 
@@ -143,10 +151,9 @@ def check_run_parameters(estimator):
     """Raise ValueError unless n_jobs, verbose and callback make sense, where there are such."""
     n_jobs, callback = (getattr(estimator, name, None) for name in ("n_jobs", "callback"))
     verbose = getattr(estimator, "verbose", 0)
-    if n_jobs is not None:
-        check_number("n_jobs", n_jobs, low=-math.inf, high=2**31 - 1, integer=True)
-        if n_jobs == 0:
-            raise ValueError("n_jobs must be a number of threads, -1 for all, or None, not 0")
+    check_number("n_jobs", n_jobs, low=-math.inf, high=2**31 - 1, integer=True, optional=True)
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of threads, -1 for all, or None, not 0")
     if not isinstance(verbose, bool):
         check_number("verbose", verbose, low=0, integer=True)
     if callback is not None and not callable(callback):
@@ -389,7 +396,8 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
 def check_matrix(X, name="X", **options):
     """Return X, of no estimator, as `check_rows` does; options are those of `check_array`."""
     with naming_entries(**{name: X}):
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+        kinds = [np.float64, np.float32]
+        return check_array(X, accept_sparse="csr", dtype=kinds, input_name=name, **options)
 
 
 def products_with(estimator, X, weights):
@@ -426,7 +434,7 @@ def check_sample_weight(sample_weight, X):
         return None
     weights = weights_of_rows(sample_weight, X)
     if not weights.any():
-        raise ValueError("sample_weight is zero for every example: there is nothing to fit")
+        raise ValueError(NO_WEIGHT)
     check_total_weight(total_of(weights), "sample_weight")
     return None if (weights == 1).all() else weights
 
@@ -483,7 +491,18 @@ def sequence_offsets(lengths, n_rows):
 def check_seeds(random_state):
     """Raise ValueError unless it is None, an int, a RandomState or a Generator; draws nothing."""
     if not isinstance(random_state, np.random.Generator):
-        check_random_state(random_state)
+        _random_state(random_state)
+
+
+def _random_state(random_state):
+    """Return the numpy.random.RandomState of None, an int or such a one."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState, a "
+            f"numpy.random.Generator or None, got {random_state!r}"
+        ) from error
 
 
 def seed_sequence(random_state):
@@ -495,7 +514,7 @@ def seed_sequence(random_state):
     if isinstance(random_state, numbers.Integral):
         check_seeds(random_state)
         return np.random.SeedSequence(int(random_state))
-    words = check_random_state(random_state).randint(2**31, size=4)
+    words = _random_state(random_state).randint(2**31, size=4)
     return np.random.SeedSequence(words.tolist())
 
 

@@ -35,6 +35,7 @@ from sublinear._saddle import (
     CERTIFY_EXACTLY,
     WHERE_ACTIVE,
     Plan,
+    calling_it_A,
     check_saddle_parameters,
     checked_data,
     named,
@@ -57,6 +58,8 @@ from sublinear._saddle_problems import (
 from sublinear._solvers.active_set import ActiveSet, Beginning, values_of_round
 from sublinear._solvers.kernel_active_set import KernelActiveSet
 from sublinear._validation import (
+    LEAST_NORM,
+    MOST_NORM,
     RowNumbers,
     as_matrix,
     as_real,
@@ -76,7 +79,6 @@ FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance, by rounding: offset_ allows for it
-MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
 # Rows with weight, and their products, for which a program takes working sets by default: the
 # latter where they are no more than the entries of the rows
@@ -292,7 +294,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         zero = seen.rounding if seen.are_equal() else -math.inf
         if self.nu > 0:
             weights = np.ones(len(norms)) if weights is None else weights
-            caps = weights / (self.nu * weights.sum())
+            caps = weights / np.maximum(self.nu * weights.sum(), weights)  # at most 1
             problem = SoftBall(norms, caps, unit, self.epsilon, zero)
         else:
             problem = EnclosingBall(norms, unit, self.epsilon, zero)
@@ -693,7 +695,7 @@ def solve_simplex_qp(
     """
     settings = settings_of(locals(), VARIANTS)
     check_kernel_parameters(settings, A)
-    check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True, optional=True)
+    check_number("row_norm", row_norm, low=LEAST_NORM, high=MOST_NORM, optional=True)
     A = checked_data(A)
     matrix = as_matrix(A)
     b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)
@@ -707,7 +709,8 @@ def solve_simplex_qp(
     else:
         problem, plan = _qp_of_kernel(settings, A, b, variant)
     if variant == "active_set" and is_linear(settings):
-        beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
+        with calling_it_A():
+            beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
         problem.accesses = beginning.n_read
         solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
         plan.least_accesses = solver.least_accesses

@@ -31,8 +31,11 @@ from sublinear._saddle import (
 )
 from sublinear._saddle_problems import Margin, SquaredHinge
 from sublinear._validation import (
+    LEAST_NORM,
+    MOST_NORM,
     RowNumbers,
     check_flag,
+    check_intercept_scaling,
     check_number,
     check_rows,
     check_sample_weight,
@@ -51,7 +54,7 @@ class _SaddleClassifier(LinearClassifier):
 
     def _check_parameters(self):
         check_saddle_parameters(self)
-        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_intercept_scaling(self)
         check_flag("fit_intercept", self.fit_intercept)
 
     def _class_training(self, X, y, weights, counts=None):
@@ -232,7 +235,7 @@ class SublinearPerceptron(_SaddleClassifier):
     def _check_parameters(self):
         super()._check_parameters()
         check_number("delta", self.delta, low=0, high=1, open_low=True)
-        check_number("row_norm", self.row_norm, low=0, open_low=True, optional=True)
+        check_number("row_norm", self.row_norm, low=LEAST_NORM, high=MOST_NORM, optional=True)
 
     def _reads_all(self):
         """Whether a fit reads all of X anyway."""

@@ -15,6 +15,8 @@ from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, warn_o
 from sublinear._saddle_problems import SlackMargin
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
+    LEAST_NORM,
+    MOST_NORM,
     check_choice,
     check_flag,
     check_number,
@@ -191,7 +193,7 @@ class SIMBAClassifier(LinearClassifier):
         check_choice("certify", self.certify, ("las_vegas", "exact"), optional=True)
         for name in ("max_iter", "max_accesses"):
             check_number(name, getattr(self, name), low=1, integer=True, optional=True)
-        check_number("row_norm", self.row_norm, low=0, open_low=True, optional=True)
+        check_number("row_norm", self.row_norm, low=LEAST_NORM, high=MOST_NORM, optional=True)
         check_run_parameters(self)
 
     @fit_method
@@ -233,7 +235,8 @@ class SIMBAClassifier(LinearClassifier):
             X, y = X[repeated], y[repeated]
         training = self._training(X, y, self._targets(y), None, None)
         training.matrix.transposed()  # once, before threads ask for it
-        unit = self.row_norm or training.matrix.largest_norm(with_constant=False) or 1.0
+        longest = self.row_norm or training.matrix.largest_norm(with_constant=False)
+        unit = float(longest) or 1.0
         round_steps, steps = self._steps(len(y), training.matrix.n_stored)
         training.plan = {
             "unit": unit,

@@ -35,6 +35,7 @@ from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
     check_flag,
+    check_intercept_scaling,
     check_loss,
     check_number,
     check_run_parameters,
@@ -59,6 +60,8 @@ WHY_NOT_KNOWN = (
     "million times as far from 0 as they spread (centre them), or Newton's method did not "
     "converge; raise alpha or kept_rows"
 )
+# attributes computed when first asked for after new rows
+_COMPUTED = frozenset({"coef_", "intercept_", "n_iter_", "result_"})
 
 _PARAMETERS = """\
 constants : {"practical", "theory"}, default="practical"
@@ -271,7 +274,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         check_loss(self, self._losses)
         check_choice("constants", self.constants, ("practical", "theory"))
         check_number("alpha", self.alpha, low=0)
-        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_intercept_scaling(self)
         for name in ("fit_intercept", "penalize_intercept", "shuffle", "warm_start"):
             check_flag(name, getattr(self, name))
         for name in ("kept_rows", "first_stage", "inner_steps"):
@@ -332,7 +335,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         n_weights = self.n_features_in_ + self.fit_intercept
         self._stream_seeds = seed_sequence(self.random_state)
         parameters = self.get_params(deep=False).items()
-        self._made_with = {name: p for name, p in parameters if name not in self._may_change}
+        self._made_with = {
+            name: dict(p) if isinstance(p, dict) else p  # which the user may change in place
+            for name, p in parameters
+            if name not in self._may_change
+        }
         self._dtype, self._known = np.dtype(np.float32), {}  # until there are rows of float64
         seeds = self._stream_seeds.spawn(n_problems)
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
@@ -447,6 +454,15 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         except ValueError:
             self._solvers = None  # unlike after Ctrl-C, no part of these rows makes a model
             raise
+
+    def __dir__(self):
+        """Names without a look at what is computed when asked for, which may warn."""
+        fitted = self.__sklearn_is_fitted__()
+        return [
+            name
+            for name in object.__dir__(self)
+            if (fitted if name in _COMPUTED else hasattr(self, name))
+        ]
 
     def _fitted(self, name, compute):
         """Return a fitted attribute, computed when first asked for after new rows."""

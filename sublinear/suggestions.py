@@ -27,6 +27,7 @@ from sublinear._validation import (
     check_squared_norms,
     generator,
     has_matrix,
+    naming_entries,
 )
 from sublinear._warnings import muted
 from sublinear.data import FeatureOracle
@@ -326,7 +327,8 @@ class _Data:
         if sparse.issparse(X):
             X = X.tocsr()
         elif not self.is_store and not hasattr(X, "iloc"):
-            X = np.asarray(X)
+            with naming_entries(X=X):
+                X = np.asarray(X)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must have rows and columns, got shape {X.shape}")
         self.X = X

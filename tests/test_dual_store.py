@@ -336,8 +336,9 @@ class TestBuild:
 
     def test_what_is_no_store_is_not_replaced(self, tmp_path):
         (tmp_path / "other").mkdir()
-        with pytest.raises(FileExistsError, match="is no store"):
-            DualStore.build(tmp_path / "other", np.eye(3), overwrite=True)
+        for overwrite in (True, False):
+            with pytest.raises(FileExistsError, match=r"is no store.* give another path"):
+                DualStore.build(tmp_path / "other", np.eye(3), overwrite=overwrite)
         with pytest.raises(FileNotFoundError, match="there is no folder"):
             DualStore.build(tmp_path / "missing" / "store", np.eye(3))
 

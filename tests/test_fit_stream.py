@@ -135,6 +135,7 @@ BAD = {
     "one dimension": (lambda X, y: [(X[0], y)], "block 1 .*Expected 2D"),
     "empty": (lambda X, y: [], "the source is empty"),
     "no rows": (lambda X, y: [(X[:0], y[:0])], "the source is empty"),
+    "no weight": (lambda X, y: [(X, y, np.zeros(200))] * 2, "sample_weight is zero for every"),
     "used up": (lambda X, y: iter(()), "the source is empty"),
 }
 

@@ -883,9 +883,12 @@ class TestNotAModel:
         with pytest.raises(ValueError, match="parameter 'alpha' is NaN"):
             load_model(path)
 
-    def test_result_entries(self, path):
+    @pytest.mark.parametrize(
+        ("name", "value"), [("gap", "small"), ("status", "fine"), ("n_iter", -5), ("primal", True)]
+    )
+    def test_result_entries(self, path, name, value):
         with np.load(path) as archive:
             result = json.loads(archive["header"].tobytes())["result"]
-        rewrite(path, header={"result": result | {"gap": "small"}})
-        with pytest.raises(ValueError, match="gap of the result"):
+        rewrite(path, header={"result": result | {name: value}})
+        with pytest.raises(ValueError, match=f"{name} of the result"):
             load_model(path)

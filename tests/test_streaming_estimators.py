@@ -360,7 +360,7 @@ def test_streams_are_not_balanced(binary):
     with pytest.raises(ValueError, match="class_weight must not change"):
         model.partial_fit(X, y)
     assert model.coef_ is coef
-    for wrong, words in (("heavy", "class_weight must be one of"), (3, "must be a dict")):
+    for wrong, words in (("heavy", "must be a dict"), (3, "must be a dict")):
         with pytest.raises(ValueError, match=words):
             StreamingSVRGClassifier(class_weight=wrong).fit(X, y)
 
@@ -426,6 +426,29 @@ def test_excess_risk_of_classes_is_not_known_if_that_of_one_is_not():
     known = [np.isfinite(part.excess_risk) for part in result.parts]
     assert known == [True, True, False]
     assert np.isnan(result.excess_risk) and result.excess_risk_interval[1] == np.inf
+
+
+def test_class_weights_that_change_in_place_are_noticed():
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    model = StreamingSVRGClassifier(alpha=0.1, class_weight={0: 1.0, 1: 2.0})
+    model.partial_fit(X, y, classes=[0, 1])
+    model.class_weight[1] = 50.0
+    with pytest.raises(ValueError, match="class_weight must not change"):
+        model.partial_fit(X, y)
+
+
+def test_names_are_listed_without_a_look_at_the_model():
+    """That of so few rows warns."""
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    computed = {"coef_", "intercept_", "n_iter_", "result_"}
+    model = StreamingSVRGClassifier(random_state=0)
+    assert computed.isdisjoint(dir(model))
+    model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert computed < set(dir(model))
+    with pytest.warns(ConvergenceWarning, match="the excess risk is not known"):
+        model.result_  # noqa: B018  the warning comes with the first look
 
 
 def test_warm_start_goes_on(regression):

@@ -1,6 +1,7 @@
 """Bad input and the range of float64: a clear ValueError, never NaN, never a crash."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from sublinear import (
     SublinearPerceptron,
     sdca_path,
     solve_matrix_game,
+    solve_simplex_qp,
     spectral_norm_squared,
     suggest_solver,
 )
@@ -108,8 +110,7 @@ CASES = [
 
 @pytest.mark.parametrize(("estimator", "name", "value"), CASES)
 def test_parameters_that_make_no_sense(estimator, name, value):
-    match = "seed" if name == "random_state" else name
-    refused(estimator(**{name: value}), f"(?i){match}")
+    refused(estimator(**{name: value}), name)
 
 
 @pytest.mark.parametrize("model", [SDCARegressor, PegasosRegressor, KernelSDCARegressor])
@@ -471,7 +472,7 @@ def test_any_intercept_scaling_gives_a_finite_model_or_an_error(estimator, scali
     try:
         model.fit(X.astype(dtype), Y)
     except ValueError as error:
-        assert re.search(RANGE, str(error))
+        assert re.search(f"{RANGE}|at most", str(error))
     else:
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
 
@@ -604,8 +605,55 @@ def test_targets_of_kernel_machines_that_are_text(binary):
 
 @pytest.mark.parametrize("random_state", ["a", -1, 1.5])
 def test_seeds_are_checked_where_nothing_is_drawn(random_state):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="random_state must be an integer from 0"):
         MinimumEnclosingBall(random_state=random_state).fit(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (SDCAClassifier(class_weight="Balanced"), 'must be a dict, "balanced" or None'),
+        (SDCAClassifier(batch_size=0), 'an integer of at least 1 or "all"'),
+        (SDCAClassifier(batch_size=np.array([1, 2])), 'an integer of at least 1 or "all"'),
+        (L2SVMClassifier(batch_size=np.array([1, 2])), 'at most 16777216 or "auto"'),
+        (SDCAClassifier(n_jobs="x"), "an integer of at most 2147483647 or None"),
+        (KernelSDCAClassifier(gamma="x"), 'a number above 0, "scale" or "auto"'),
+        (KernelSDCAClassifier(gamma=0), 'a number above 0, "scale" or "auto"'),
+        (SDCAClassifier(smoothing="x"), "smoothing must be a number above 0"),
+        (StreamingSVRGClassifier(smoothing=np.nan), "smoothing must be a number above 0"),
+        (SDCARegressor(epsilon=np.array([1, 2])), "epsilon must be a number of at least 0"),
+        (L2SVMClassifier(intercept_scaling=1e300), r"intercept_scaling must .* at most 1e\+150"),
+        (SDCAClassifier(intercept_scaling=1e300), r"intercept_scaling must .* at most 1e\+150"),
+        (SIMBAClassifier(row_norm=1e-320), "row_norm must be a number of at least 1e-150"),
+    ],
+)
+def test_all_that_a_parameter_may_be_is_told(model, words):
+    """Also of those that the chosen loss has no use for."""
+    refused(model, words)
+
+
+def test_numbers_may_be_fractions():
+    model, same = (SIMBAClassifier(row_norm=c, random_state=0) for c in (Fraction(20), 20.0))
+    np.testing.assert_array_equal(model.fit(X, Y).coef_, same.fit(X, Y).coef_)
+
+
+def test_a_ball_whose_nu_is_next_to_0_is_hard():
+    hard = MinimumEnclosingBall(0.01, variant="variance_reduced", random_state=0).fit(X)
+    soft = MinimumEnclosingBall(0.01, nu=1e-320, random_state=0).fit(X)
+    assert soft.radius_ == pytest.approx(hard.radius_, abs=0.02)
+
+
+def test_functions_call_their_matrix_by_its_name():
+    for A in (np.eye(3) * 1e200, np.full((3, 2), np.nan)):
+        for variant in ("auto", "plain"):
+            with pytest.raises(ValueError, match=r"\bA (holds|contains) NaN"):
+                solve_simplex_qp(A, variant=variant)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, np.nan], [0.0, 0.5, 1.0]])
+def test_classes_that_are_no_labels_are_shown(classes):
+    with pytest.raises(ValueError, match=r"classes must be labels, got \[0"):
+        PegasosClassifier().partial_fit(X, Y, classes=classes)
 
 
 def test_sequences_in_an_array_of_matrices():

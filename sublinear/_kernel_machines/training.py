@@ -14,7 +14,7 @@ from sublinear._core.kernel_rows import ExactRows, KernelRows
 from sublinear._core.kernels import KERNELS
 from sublinear._core.matrix import Matrix
 from sublinear._kernel_machines.memory import KernelMemory
-from sublinear._validation import check_choice, check_number
+from sublinear._validation import check_number
 from sublinear._warnings import warn
 
 ROWS_LOOKED_AT = 1000  # for how many values they store
@@ -125,10 +125,7 @@ class FittedKernel(NamedTuple):
 
 def check_kernel_shape(estimator):
     """Raise ValueError unless gamma, degree and coef0 make sense."""
-    if isinstance(estimator.gamma, str):
-        check_choice("gamma", estimator.gamma, ("scale", "auto"))
-    else:
-        check_number("gamma", estimator.gamma, low=0, open_low=True)
+    check_number("gamma", estimator.gamma, low=0, open_low=True, words=("scale", "auto"))
     check_number("degree", estimator.degree, low=0, high=1000, integer=True)
     check_number("coef0", estimator.coef0, low=-math.inf)
 

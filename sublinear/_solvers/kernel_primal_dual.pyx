@@ -25,8 +25,8 @@ primal value and a dual value, in exact mode at no cost. The shares of the rows 
 Cost per step: exact d n for every row not drawn before; sampled R (d + q n), q columns for one
 estimate, and d for every row drawn before.
 
-Departures: mini-batches; kernel rows are kept while there is room; rounds of doubling length go on from the
-last iterate; before a row is drawn, the first one is what x is made of; no estimate of
+Departures: mini-batches; kernel rows are kept while there is room; rounds of doubling length go on
+from the last iterate; before a row is drawn, the first one is what x is made of; no estimate of
 |x|^2, which section VI offers too. Kernel values are float32, as everywhere: a certificate holds to
 their rounding.
 """
