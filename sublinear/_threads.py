@@ -26,6 +26,15 @@ def effective_threads(n_jobs):
     return count
 
 
+def asked_threads(n_jobs):
+    """Return n_jobs, or for None and negative numbers what they mean here.
+
+    A schedule for several threads gives the same numbers where fewer follow it, so it is chosen by
+    this: a fit is then the same in a process that may use one thread alone.
+    """
+    return effective_threads(n_jobs) if n_jobs is None or n_jobs < 0 else int(n_jobs)
+
+
 def _note_fork():
     global _forked_after_use
     _forked_after_use = _threads_were_used

@@ -31,7 +31,7 @@ from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, free_constant
 from sublinear._solvers.two_threads import thread_schedule
 from sublinear._streamed_sdca.fit import DualStreamFit
-from sublinear._threads import effective_threads
+from sublinear._threads import asked_threads, effective_threads
 from sublinear._validation import (
     as_matrix,
     check_batch_fits,
@@ -105,7 +105,7 @@ class _DualModel(DualStreamFit, LinearModel):
         else:
             objective = self._make_objective(training, k, n_jobs)
             start = (None, 0.0) if last is None else (last.duals(), last.intercept)
-            solvers[k] = self._make_sdca(objective, random, *start)
+            solvers[k] = self._make_sdca(objective, random, *start, self._schedule(training))
         return solvers[k]
 
     def _solver_of_fit(self, training, k, random, n_jobs):
@@ -114,7 +114,7 @@ class _DualModel(DualStreamFit, LinearModel):
         duals = None if duals is None else duals[k]
         if self.batch_size == 1:
             intercept = 0.0 if duals is None else np.atleast_1d(self.intercept_)[k]
-            return self._make_sdca(objective, random, duals, intercept)
+            return self._make_sdca(objective, random, duals, intercept, self._schedule(training))
         n_rows = objective.matrix.n_rows
         check_batch_fits(self.batch_size, n_rows)
         return MiniBatchSDCA(
@@ -133,10 +133,14 @@ class _DualModel(DualStreamFit, LinearModel):
         reads_before = self.batch_size != 1 or self._packs()
         return check_training_data(self, X, y, ensure_all_finite=reads_before, **options)
 
-    def _make_sdca(self, objective, random, duals, intercept):
-        schedule = SDCA
-        if objective.n_threads > 1 and not objective.free_intercept:
-            schedule = thread_schedule(objective.matrix)
+    def _schedule(self, training):
+        """Return the class of the solver: one for two threads if a problem alone may have them."""
+        alone = len(training.targets) == 1 and self._penalizes_intercept()
+        if alone and asked_threads(self.n_jobs) > 1:
+            return thread_schedule(training.matrix)
+        return SDCA
+
+    def _make_sdca(self, objective, random, duals, intercept, schedule):
         solver = schedule(objective, random, duals, self._packs())
         if duals is not None:
             if objective.free_intercept:

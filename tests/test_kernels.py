@@ -73,6 +73,21 @@ def widest():
     assert use_lanes(16) or use_lanes(8) or use_lanes(4)
 
 
+@pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
+def test_rows_that_are_not_there_are_refused(make):
+    """Loops look at no bounds; a user may have altered what a fit left."""
+    X = np.zeros((4, 2000))
+    X[:, :3] = np.random.default_rng(0).normal(size=(4, 3))
+    rows = kernel_rows(RBF(0.5), make(X))
+    for numbers in ([0, 4], [-1]):
+        with pytest.raises(IndexError, match="there is no example"):
+            rows.block(np.array(numbers))
+        with pytest.raises(IndexError):
+            rows.block(np.arange(2), np.array(numbers))
+        with pytest.raises(IndexError, match="there is no example"):
+            rows.add_product(np.array(numbers), np.ones((1, len(numbers))), np.zeros((1, 4)))
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_values_are_those_of_scikit_learn(name, parameters, storage):

@@ -703,7 +703,8 @@ def fit_and_send(queue, X, y):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_after_use(multiclass, binary):
     context = multiprocessing.get_context("fork")
-    for X, y in (binary, multiclass):
+    long = np.random.default_rng(0).normal(size=(100_000, 20))  # a schedule for two threads
+    for X, y in (binary, multiclass, (long, long[:, 0] > 0)):
         here = SDCAClassifier(alpha=1e-3, random_state=0, n_jobs=2).fit(X, y)
         queue = context.Queue()
         child = context.Process(target=fit_and_send, args=(queue, X, y), daemon=True)

@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from sublinear._core.panels cimport PANEL
 
 cdef enum:
@@ -10,6 +12,9 @@ cdef class KernelRows:
     cdef readonly double error, deviation, exact_deviation, mean_diagonal, asymmetry, unit
     cdef public double rounding
     cdef readonly object groups
+
+
+cdef check_numbers(const int64_t[::1] numbers, Py_ssize_t count)
 
 
 cdef inline void add_sums(

@@ -215,6 +215,14 @@ cdef class KernelRows:
         return change
 
 
+cdef check_numbers(const int64_t[::1] numbers, Py_ssize_t count):
+    """Raise IndexError unless there are examples of these numbers: loops look at no bounds."""
+    cdef Py_ssize_t k
+    for k in range(numbers.shape[0]):
+        if not 0 <= numbers[k] < count:
+            raise IndexError(f"there is no example {numbers[k]} among the {count} of a kernel")
+
+
 def add_panels(
     const float[:, ::1] values, Py_ssize_t n_rows, const float[:, ::1] change, Py_ssize_t start,
     double[:, ::1] margins, int n_threads

@@ -140,7 +140,8 @@ cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     else:
         line.storage = lines.storage
         line.values = lines.values + start * value_bytes(lines.storage)
-        line.indices = lines.indices + start * index_bytes(lines.storage)
+        if not is_dense(lines.storage):
+            line.indices = lines.indices + start * index_bytes(lines.storage)
     return line
 
 

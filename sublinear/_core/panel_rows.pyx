@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows
+from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows, check_numbers
 from sublinear._core.kernels cimport Kernel
 from sublinear._core.line cimport (
     Line, Lines, cut, is_dense, line_at, line_size, nonzeros, scatter,
@@ -65,6 +65,7 @@ cdef class _Packed:
         cdef double operations = float(PACKING) * matrix.n_stored / matrix.n_rows
         cdef Py_ssize_t first, step = items_per_call(operations)
         cdef Line x
+        check_numbers(rows, matrix.n_rows)
         for r in range(n_rows):
             room += line_size(&matrix.rows, rows[r]) + n_chunks * (UNROLLED - 1)
         entries = np.empty((room, 2), dtype=np.int32)
@@ -94,6 +95,7 @@ cdef class _Packed:
         self.part.n_columns = source.n_columns
         if columns is not None:
             chosen = columns
+            check_numbers(chosen, source.n_columns)
             self.part.columns = &chosen[0]
             self.part.n_columns = chosen.shape[0]
         self.arrays = (entries, starts, row_shifts, columns)
@@ -477,6 +479,7 @@ cdef class PostingRows(KernelRows):
         padded_shifts[:n_columns] = (
             self.right_shifts if columns is None else self.right_shifts[columns])
         cdef const float[::1] shifts = padded_shifts
+        check_numbers(row, self.n_rows)
         for r in row:
             longest = max(longest, line_size(&self.left.rows, r) + 1)
         cdef float[:, ::1] buffer = np.empty((n_threads, longest), dtype=np.float32)

@@ -157,7 +157,7 @@ cdef class TwoThreads(SDCA):
         cdef double started = clock(), seconds
         if turn // COMPARED == 1 and self.rest_left == 0:
             way = ALONE if way == TOGETHER else TOGETHER    # try the other one
-        if way == ALONE or self.without_delays:
+        if way == ALONE or self.without_delays or self.objective.n_threads == 1:
             self._alternate(first, first + size)
         else:
             with parallel(num_threads=2):
