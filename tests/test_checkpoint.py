@@ -298,6 +298,8 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, checkpoint):
     X, y = binary
     with pytest.raises(ValueError, match=r"it had alpha=0\.01, this one has 0\.02"):
         refit(binary, checkpoint, alpha=0.02)
+    with pytest.raises(ValueError, match="it had random_state=7, this one has 8"):
+        refit(binary, checkpoint, random_state=8)
     with pytest.raises(ValueError, match="the first block of the data is another one"):
         refit((X + 1, y), checkpoint)
     with pytest.raises(ValueError, match="the first block of the data is another one"):

@@ -1043,8 +1043,9 @@ def test_dask_data_frames_are_their_arrays(da, binary, make, options):
     np.testing.assert_array_equal(predicted.compute(), same.predict(X))
     assert model.score(A, b) == same.score(*chunks)
     assert model.feature_names_in_.tolist() == list(rows)
-    with pytest.raises(ValueError, match="a column is named 'x11', not 'x0' as before"):
-        model.predict(A[list(rows)[::-1]])
+    for use in (model.predict, lambda swapped: model.score(swapped, b)):
+        with pytest.raises(ValueError, match="a column is named 'x11', not 'x0' as before"):
+            use(A[list(rows)[::-1]])
 
 
 @pytest.mark.filterwarnings("error:.*extension dtypes")

@@ -260,6 +260,17 @@ def test_gamma_scale_counts_weights_as_repetition(data):
     assert KernelSDCAClassifier(gamma="auto").fit(X, y)._fitted_kernel.gamma == 0.2
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_gamma_scale_counts_zeros_by_the_weights_of_their_rows(make):
+    random, weights = np.random.default_rng(0), np.repeat([1.0, 4.0], 20)
+    X = random.normal(size=(40, 5))
+    X[20:] *= random.random((20, 5)) < 0.3  # the heavy rows have most of them
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    assert gamma_value("scale", make(X), weights) == pytest.approx(
+        1 / (5 * repeated.var()), rel=1e-12
+    )
+
+
 @pytest.mark.parametrize("centre", [0, 20_000])
 def test_gamma_scale_knows_neither_type_nor_storage(centre):
     dense = np.random.default_rng(0).normal(size=(3000, 20)) + centre

@@ -21,7 +21,7 @@ from sublinear._core.kernel_square import BLOCK, WORK_PER_CALL, KernelSquare, sq
 from sublinear._core.kernels import RBF, Linear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._second_order import kernel_spaces, takes_square
-from sublinear._solvers.finisher import Finisher
+from sublinear._solvers.finisher import Finisher, Iterate
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_sdca import KernelSDCA
@@ -206,6 +206,19 @@ def test_a_matrix_that_cannot_be_factored_is_left_and_forgotten():
         solver.advance(2**60)
     assert solver.second is None and solver.space is None
     assert not solver.objective.has_products
+
+
+def test_the_error_is_that_of_the_model_where_the_method_began_if_it_is_better():
+    X, y = make_data("squared")
+    objective = make_objective("squared", X, y, C=1.0)
+    space = KernelImages(KernelSDCA(objective, bits(0)), KernelNewton)
+    space.first.advance(2**60)
+    space.begin()
+    before, _, _ = space.before
+    worse = Iterate(None, 1.0, np.inf, [lambda: np.zeros(len(y))], True)
+    model, *_ = space.certify(worse, None, 1e-3, False, unchanged)
+    assert model is before.model
+    assert objective.model_error == before.error > 0
 
 
 # ---------------------------------------------------------------- estimators

@@ -299,6 +299,17 @@ def test_the_best_intercept_is_best(name, weighted):
             assert least <= value + 1e-9 * abs(value)
 
 
+def test_coefficients_out_of_balance_prove_nothing():
+    """With a free intercept, whose optimum has none."""
+    balanced = np.arange(150) % 2 - 0.5
+    for free, is_bound in ((True, False), (False, True)):
+        objective = Problem(free_intercept=free).objective
+        for v, expected in ((balanced, True), (np.maximum(balanced, 0), is_bound)):
+            margins = objective.margins_of(v)
+            _, dual = objective.values(v, margins, objective.best_intercept(margins))
+            assert np.isfinite(dual) == expected
+
+
 def test_no_intercept_is_0():
     assert Problem().objective.best_intercept(np.ones(150)) == 0
 

@@ -404,6 +404,14 @@ def test_a_warm_start_of_another_problem_starts_anew(binary, make):
         np.testing.assert_array_equal(model.decision_function(X), cold.decision_function(X))
 
 
+def test_a_warm_start_after_blocks_of_another_problem_starts_anew(binary):
+    X, y = binary
+    model = PegasosClassifier(warm_start=True, **FEW_EPOCHS).fit(X, y)
+    first = model.coef_.copy()
+    model.partial_fit(-X, y).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, first)
+
+
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_a_mark_tells_matrices_apart(storage):
     """Of many rows, some; whatever their number type."""

@@ -17,7 +17,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._drive import Limits
-from sublinear._newton_passes import NewtonPlan, PassesDone
+from sublinear._newton_passes import Certified, NewtonPlan, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._stream import Block, Stream
 from sublinear._streamed_sdca.ascent import StreamedAscent
@@ -372,6 +372,15 @@ def test_what_is_known_before_the_first_pass(least_work, max_iter, is_due):
     for n_passes in (0, 1):
         done = PassesDone(n_passes, 30.0 * n_passes, 0)
         assert in_any_case.is_due(done, np.inf, np.inf, at_start=None) == (n_passes > 0)
+
+
+def test_the_best_of_certificates_is_kept():
+    """A dual value above the least primal value is rounding, though below another one."""
+    best = Certified(1, 2)
+    assert best.note(0, [np.ones(2), np.zeros(2)], [2.0, 1.0], 0.5)
+    assert not best.note(0, [np.ones(2)], [2.0], 1.5)
+    assert (best.primal, best.gap) == (1.0, 0.5)
+    np.testing.assert_array_equal(best.models, np.zeros((1, 2)))
 
 
 @pytest.mark.parametrize("name", ["squared", "logistic"])

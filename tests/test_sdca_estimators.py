@@ -397,11 +397,14 @@ def test_class_weight_equals_sample_weight(binary, multiclass):
         same(both, SDCAClassifier(**FEW_EPOCHS).fit(X, y, (1.0 + y) * (1.0 + 2 * y)))
 
 
-def test_balanced_class_weight(multiclass):
+@pytest.mark.parametrize("heavier", [0.0, 2.0])
+def test_balanced_class_weight(multiclass, heavier):
+    """Rows count by their weights."""
     X, y = multiclass
-    counts = np.bincount(y)
-    balanced = SDCAClassifier(class_weight="balanced", **FEW_EPOCHS).fit(X, y)
-    by_example = SDCAClassifier(**FEW_EPOCHS).fit(X, y, len(y) / (3 * counts[y]))
+    weights = 1 + heavier * y
+    masses = np.bincount(y, weights)
+    balanced = SDCAClassifier(class_weight="balanced", **FEW_EPOCHS).fit(X, y, weights)
+    by_example = SDCAClassifier(**FEW_EPOCHS).fit(X, y, weights * masses.sum() / (3 * masses[y]))
     same(balanced, by_example, exact=False)
 
 

@@ -494,6 +494,14 @@ def test_rows_too_long_for_float64():
         SDCA(problem.objective(), bits())
 
 
+@pytest.mark.parametrize("awake", [[0, 1, 8], [2**32 - 1], range(9)], ids=str)
+def test_states_of_examples_that_are_none_are_refused(awake):
+    objective = Problem("hinge", n_rows=8).objective()
+    state = SDCA(objective, bits()).state() | {"awake": np.array(awake, dtype=np.uint32)}
+    with pytest.raises(ValueError, match="awake holds examples that are none of 8 rows"):
+        SDCA(objective, bits()).set_state(state)
+
+
 @pytest.mark.parametrize("pack", PACKING)
 def test_what_is_certified_and_released_is_the_callers(pack):
     problem = Problem("hinge")

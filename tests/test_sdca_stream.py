@@ -115,6 +115,21 @@ def test_a_free_intercept_over_blocks_is_certified(
         assert again.n_iter_ == 1
 
 
+def test_models_much_worse_than_zeros_take_a_pass_more_for_their_certificates(
+    regression, monkeypatch
+):
+    X, y = regression
+    model = model_of("absolute", penalize_intercept=False, max_iter=3)
+    source, results = ArraySource(X, y, block_rows=60), []
+    for most_of_zeros in (16.0, 0.0):
+        monkeypatch.setattr("sublinear._streamed_sdca.objective.MOST_OF_ZEROS", most_of_zeros)
+        results.append(model.fit_stream(source).result_)
+    usual, exact = results
+    assert exact.certificate_accesses == 2 * usual.certificate_accesses
+    assert exact.primal == pytest.approx(usual.primal, rel=1e-12)
+    assert exact.dual == pytest.approx(usual.dual, rel=1e-9)
+
+
 def test_classes_with_free_intercepts(multiclass):
     X, y = multiclass
     options = {"penalize_intercept": False, "class_weight": "balanced", "max_iter": 3000}

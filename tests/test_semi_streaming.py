@@ -366,6 +366,17 @@ def test_another_order_in_the_second_pass_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("make", "weights"),
+    [(SemiStreamingPerceptron, "coef_"), (SemiStreamingEnclosingBall, "center_")],
+)
+def test_a_fit_forgets_the_weights_of_the_last_one(make, weights):
+    X, y = planted(n=100, d=4)
+    model = make(0.5, random_state=0).fit(X, y)
+    assert hasattr(model, weights)
+    assert not hasattr(model.fit_stream(ArraySource(-X, y)), weights)
+
+
+@pytest.mark.parametrize(
     ("blocks", "message"),
     [
         (lambda X, y: iter([(X, y)]), "several passes"),

@@ -302,6 +302,18 @@ def test_streams(tagged, average):
     assert blocks.score(X, y, lengths) > 0.6
 
 
+@pytest.mark.parametrize("change", [{"fit_intercept": False}, {"intercept_scaling": 10.0}])
+def test_the_intercept_stays_as_it_is_from_block_to_block(change):
+    problem = Problem()
+    model = SequencePegasos(**FEW).partial_fit(problem.X, problem.y, LENGTHS, classes=range(3))
+    before = pickle.loads(pickle.dumps(model))
+    model.set_params(**change)
+    with pytest.raises(ValueError, match="must not change between calls of partial_fit"):
+        model.partial_fit(problem.X, problem.y, LENGTHS)
+    np.testing.assert_array_equal(model.coef_, before.coef_)
+    np.testing.assert_array_equal(model.intercept_, before.intercept_)
+
+
 def test_scores_weigh_sequences(tagged):
     X, y, lengths = tagged
     matrices, labels = split(X, y, lengths)

@@ -95,6 +95,14 @@ def test_a_direction_that_only_loses_gives_way_to_the_frequent_class():
     assert primal == pytest.approx(-0.15)
 
 
+def test_a_margin_is_that_of_the_rounded_weights(data):
+    X, y = data
+    problem, p = SlackMargin(y.astype(float), 0.0, 1.0, False), np.full(120, 1 / 120)
+    for w in np.random.default_rng(0).normal(size=(10, 8)):
+        model, primal, _ = problem.certificate(Matrix(X), w, 0.0, p, lambda model: model.round(2))
+        assert -primal <= (y * (X @ model)).min()
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_without_slack_rows_that_are_not_separable_have_margin_zero(data, bias):
     X, y = data
@@ -285,6 +293,8 @@ def test_rows_of_zeros_and_single_features():
     assert model.predict([[1.0], [-1.0]]).tolist() == [1, -1]
     zeros = SIMBAClassifier(0.2, epsilon=0.1, random_state=0).fit(np.zeros((4, 2)), y)
     assert np.isfinite(zeros.coef_).all()
+    result = SIMBAClassifier(0.0, fit_intercept=False).fit(np.zeros((4, 2)), y).result_
+    assert (result.primal, result.status) == (0.0, "not_separable")
 
 
 class TestDataThatIsDearToRead:

@@ -254,30 +254,28 @@ def test_problems_whose_stages_differ_follow_one_order():
         np.testing.assert_array_equal(solver.model(), alone.model())
 
 
+def paper_solver(loss):
+    random = RandomBits(np.random.SeedSequence(1))
+    scheme = {"first_stage": 50, "inner_steps": 40, "growth": 2.0}
+    return PaperSVRG(loss, 5, 0.01, random, smoothness=2.0, step=0.1, **scheme)
+
+
 @pytest.mark.parametrize("stop", [5, 128, 200, 300, 700])
-@pytest.mark.parametrize("kind", ["combined", "heavy", "lengthened", "paper"])
+@pytest.mark.parametrize("kind", ["combined", "heavy", "fading", "lengthened", "paper"])
 @pytest.mark.parametrize("sparse_rows", [False, True])
 def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     X, y, loss, _ = problem("poisson" if kind == "heavy" else "logistic")
     weights = uneven(len(y), 2) if kind == "heavy" else np.ones(len(y))
+    if kind == "fading":
+        X[150:, 4] = 0  # only sums tell of this column when later rows are kept
     X = sparse.csr_array(X) if sparse_rows else X
 
     def make():
-        if kind in ("combined", "heavy"):
+        if kind in ("combined", "heavy", "fading"):
             return CombinedSVRG(loss, 5, 0.01, kept_rows=128)
         if kind == "lengthened":
             return CombinedSVRG(loss, 5, 0.0, kept_rows=32, most_kept_values=250 * 5)
-        return PaperSVRG(
-            loss,
-            5,
-            0.01,
-            RandomBits(np.random.SeedSequence(1)),
-            smoothness=2.0,
-            step=0.1,
-            first_stage=50,
-            inner_steps=40,
-            growth=2.0,
-        )
+        return paper_solver(loss)
 
     whole = fed(make(), X, y, (stop,), weights)
     first, second = fed(make(), X[:stop], y[:stop], (), weights[:stop]), make()
@@ -285,6 +283,7 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     fed(second, X[stop:], y[stop:], (), weights[stop:])
     np.testing.assert_array_equal(second.model(), whole.model())
     assert second.accesses == whole.accesses
+    assert second.risk() == whole.risk()
     if kind == "lengthened":
         assert whole.kept_rows > 32
 
@@ -417,17 +416,22 @@ def test_problems_share_copies_of_rows():
     np.testing.assert_array_equal(ours.targets, -theirs.targets)
 
 
-@pytest.mark.parametrize("kept", [100, 300])
+@pytest.mark.parametrize("kept", [100, 300, None], ids=["100", "300", "paper"])
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
 def test_a_copy_leaves_its_original_as_it_is(kept, loss):
     X, y, loss, _ = problem(loss)
-    solver = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=kept), X[:250], y[:250])
+
+    def make():
+        return CombinedSVRG(loss, 5, 0.01, kept_rows=kept) if kept else paper_solver(loss)
+
+    solver = fed(make(), X[:250], y[:250])
     before = solver.model()
     other = fed(solver.copy(), X[250:], y[250:])
     np.testing.assert_array_equal(solver.model(), before)
     assert (solver.n_rows, other.n_rows) == (250, 900)
-    whole = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=kept), X, y)
-    np.testing.assert_array_equal(other.model(), whole.model())
+    whole = fed(make(), X, y)
+    for one in (other, fed(solver, X[250:], y[250:])):
+        np.testing.assert_array_equal(one.model(), whole.model())
 
 
 def test_accesses_are_counted_when_a_stage_ends():
@@ -453,6 +457,14 @@ def test_intervals_count_what_kept_rows_do_not_know():
         inside += risk.interval[0] <= excess <= risk.interval[1]
     assert abs(np.mean(ratios) - 1) < 0.05  # three standard errors
     assert inside >= 0.93 * len(ratios)
+
+
+def test_in_mid_stage_the_risk_counts_what_the_last_step_does_not_know():
+    X, y, loss, _ = problem("logistic", 1500)
+    solver = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=200), X, y)
+    risk, lag = solver.risk(), solver.found.lags.sum()
+    assert lag > solver.lags.sum()
+    assert risk.excess_risk == pytest.approx((1 + lag) * risk.sigma_squared / 1500)
 
 
 @pytest.mark.parametrize(("degrees", "seed"), [(1.5, 14), (2, 4), (3, 32)])

@@ -173,6 +173,14 @@ def test_streams(multiclass, average):
     assert np.isfinite(stream.coef_).all()
 
 
+def test_a_checkpoint_of_other_weights_is_refused(multiclass, tmp_path):
+    X, y = multiclass[0][:20], multiclass[1][:20]
+    model = PegasosStructured(Classes(3), **FEW)
+    model.fit_stream([(X, y, np.arange(20.0))], checkpoint=tmp_path / "state")
+    with pytest.raises(ValueError, match="the first block of the data is another one"):
+        model.fit_stream([(X, y, np.arange(1.0, 21.0))], checkpoint=tmp_path / "state")
+
+
 def test_a_feature_map_whose_length_changes(multiclass):
     X, y = multiclass
 
