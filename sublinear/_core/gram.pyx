@@ -32,6 +32,7 @@ cdef enum:
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, entry by entry
     MOST_OWN = 128               # columns of dense rows whose products need no BLAS
     BLAS_BLOCK = 1 << 29         # the same by a BLAS
+    WHOLE_BLOCK = 1 << 31        # the same at once, if that spares copies
     LEAST_COLUMNS = 64           # that a BLAS gets at a time: with fewer it would be slow
 
 
@@ -181,20 +182,37 @@ def row_products(Matrix matrix):
             products[start:start + step] = (X[start:start + step] @ transposed).toarray()
             PyErr_CheckSignals()
         return products
-    for part in column_blocks(matrix, max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)):
-        # into the transposed matrix, which is in the order of columns that a BLAS works on in place
-        dsyrk(1.0, part, beta=1.0, c=products.T, lower=True, overwrite_c=True)
+    step = max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)
+    if n_rows**2 * matrix.n_columns <= WHOLE_BLOCK and is_plain(matrix):
+        step = matrix.n_columns    # parts of its rows would have to be copied
+    for part in column_blocks(matrix, step):
+        # a BLAS works in place on what is in the order of columns, as transposed matrices are
+        by_rows = part.flags.c_contiguous
+        dsyrk(1.0, part.T if by_rows else part, trans=by_rows, beta=1.0, c=products.T, lower=True,
+              overwrite_c=True)
         PyErr_CheckSignals()
     return products
 
 
+def is_plain(matrix):
+    """Tell whether the rows are a BLAS's own kind of array."""
+    if matrix.is_sparse:
+        return False
+    array = matrix.arrays[0]
+    return array.dtype == np.float64 and array.flags.c_contiguous
+
+
 def column_blocks(matrix, step):
-    """Yield `step` columns of a Matrix at a time, without the constant one, as float64 arrays."""
+    """Yield `step` columns of a Matrix at a time, without the constant one, as float64 arrays.
+
+    They are in the order of rows or of columns.
+    """
     columns = matrix.csr().tocsc() if matrix.is_sparse else matrix.arrays[0]
+    order = "F" if matrix.is_sparse or columns.flags.f_contiguous else "C"
     for start in range(0, matrix.n_columns, step):
         part = columns[:, start:start + step]
         part = part.toarray(order="F") if matrix.is_sparse else part
-        yield np.array(part, dtype=np.float64, order="F", copy=None)
+        yield np.array(part, dtype=np.float64, order=order, copy=None)
 
 
 def row_factor(matrix, double constant):

@@ -20,7 +20,9 @@ terms of single rows and columns, which products get in float64. Values do not d
 threads, or the processor.
 """
 from cpython.exc cimport PyErr_CheckSignals
+from cython cimport floating
 from cython.parallel cimport prange
+from libc.math cimport fabs
 from libc.string cimport memset
 
 import numpy as np
@@ -38,7 +40,12 @@ BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
 LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product whose changes are made at once
 OPERATIONS_PER_CALL = 2**27         # multiplications of a thread between two looks at Ctrl-C
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
-SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror: see whole lines
+SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror
+TOLD_APART = 64                     # columns in which rows that are not equal mostly differ
+
+cdef enum:
+    LINE_VALUES = 8                 # of float64 in a cache line
+    COPIED_VALUES = 1 << 16         # of a precomputed matrix at a time
 
 
 def items_per_call(double operations, int n_threads=1):
@@ -298,12 +305,12 @@ cdef class CallableRows(GivenRows):
             raise ValueError(
                 f"{self.name} returned {what} for sets of {shape[0]} and {shape[1]} examples; "
                 f"it must return an array of shape {shape}")
-        return checked_values(values, self.name)[0]
+        return checked_values(values, self.name)
 
     def _own_block(self, Py_ssize_t start):
         part = self.X[start:start + PANEL]
         values = self._call(part, part)
-        check_symmetric(values, self.name, largest_of(values))
+        check_symmetric(values, self.name)
         return values
 
     def _values(self, rows, columns):
@@ -327,13 +334,23 @@ cdef class PrecomputedRows(GivenRows):
         if has_diagonal:
             check_square(matrix)
             name = "the precomputed matrix"
-            values, largest = checked_values(matrix, name)
-            off = check_symmetric(values, name, largest)
+            off = check_symmetric(real_values(matrix, name), name)
             self.diagonal = matrix.diagonal().astype(np.float64)
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
             self.error = max(self.error, self.asymmetry)
-            self.groups = equal_rows(Matrix(matrix))
+            if equal_rows(Matrix(matrix[:, :TOLD_APART])) is not None:
+                self.groups = equal_rows(Matrix(matrix))
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block; a few rows at a time, so that copies in float64 stay small."""
+        cdef Py_ssize_t n_columns = self.n_columns if columns is None else len(columns), start
+        cdef Py_ssize_t step = max(1, COPIED_VALUES // max(1, n_columns))
+        result = np.zeros((len(rows), padded(n_columns)), dtype=np.float32)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            result[part, :n_columns] = self._values(rows[part], columns)
+        return result
 
     def _values(self, rows, columns):
         return self.matrix[rows if columns is None else np.ix_(rows, columns)]
@@ -436,21 +453,21 @@ cdef class ExactRows(KernelRows):
 
 
 def checked_values(values, source):
-    """Return kernel values, and the largest size of one; ValueError if float32 cannot hold it."""
+    """Return kernel values; ValueError if one is none that float32 can hold."""
+    values = real_values(values, source)
+    if not np.maximum(values.max(initial=0), -float(values.min(initial=0))) < LARGEST:
+        first = np.argmin(np.abs(values) < LARGEST)
+        raise ValueError(f"{source} holds {values.flat[first]}, which is not finite in float32")
+    return values
+
+
+def real_values(values, source):
+    """Return kernel values as numbers; ValueError if they are not real."""
     if values.dtype.kind == "b":
         values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
         raise ValueError(f"{source} holds {values.dtype} values, not real numbers")
-    largest = largest_of(values)
-    if not largest < LARGEST:
-        first = np.argmin(np.abs(values) < LARGEST)
-        raise ValueError(f"{source} holds {values.flat[first]}, which is not finite in float32")
-    return values, largest
-
-
-def largest_of(values):
-    """Return the largest absolute value, nan if there is one, without a copy."""
-    return np.maximum(values.max(initial=0), -float(values.min(initial=0)))
+    return values
 
 
 def check_square(matrix):
@@ -461,23 +478,52 @@ def check_square(matrix):
             f"examples, got shape {matrix.shape}")
 
 
-def check_symmetric(values, source, largest):
-    """Raise ValueError unless a square matrix is symmetric up to rounding of its largest value.
+def check_symmetric(values, source):
+    """Raise ValueError unless a square matrix of real numbers is finite and, but for rounding of
+    its largest value, symmetric.
 
     Returns how far values are from those of the other side of the diagonal (root mean square).
     """
     cdef Py_ssize_t n_rows = values.shape[0], first, other
-    tolerance, squares = ASYMMETRY * largest, 0.0
+    cdef Mirrored found = Mirrored(0, 0, 0)
+    kind = np.float32 if values.dtype == np.float32 else np.float64
     for first in range(0, n_rows, SYMMETRY_TILE):
         rows = slice(first, first + SYMMETRY_TILE)
         for other in range(first, n_rows, SYMMETRY_TILE):
             columns = slice(other, other + SYMMETRY_TILE)
-            off = np.abs(values[rows, columns] - values[columns, rows].T)
-            if not off.max() <= tolerance:
-                raise ValueError(f"{source} is not symmetric")
-            squares += (2 - (other == first)) * np.square(off, dtype=np.float64).sum()
+            tile = values[rows, columns].astype(kind, copy=False)
+            mirror = values[columns, rows].astype(kind, copy=False)
+            if kind == np.float32:
+                compare[float](tile, mirror, 2 - (other == first), &found)
+            else:
+                compare[double](tile, mirror, 2 - (other == first), &found)
         PyErr_CheckSignals()
-    return np.sqrt(squares / values.size)
+    if not (found.largest < LARGEST and found.squares < np.inf):
+        checked_values(values, source)    # says which value it is
+    if found.farthest > ASYMMETRY * found.largest:
+        raise ValueError(f"{source} is not symmetric")
+    return np.sqrt(found.squares / values.size)
+
+
+cdef struct Mirrored:
+    double largest, farthest, squares    # of values; of how far they are from their mirror images
+
+
+cdef void compare(
+    const floating[:, :] tile, const floating[:, :] mirror, double weight, Mirrored* found
+) noexcept:
+    """Note the values of two tiles, in squares that lie in few cache lines of either."""
+    cdef Py_ssize_t n_rows = tile.shape[0], n_columns = tile.shape[1], row, column, i, j
+    cdef double value, image, off
+    for row in range(0, n_rows, LINE_VALUES):
+        for column in range(0, n_columns, LINE_VALUES):
+            for i in range(row, min(n_rows, row + LINE_VALUES)):
+                for j in range(column, min(n_columns, column + LINE_VALUES)):
+                    value, image = tile[i, j], mirror[j, i]
+                    off = fabs(value - image)
+                    found.largest = max(found.largest, max(fabs(value), fabs(image)))
+                    found.farthest = max(found.farthest, off)
+                    found.squares += weight * off * off
 
 
 def widened(values):

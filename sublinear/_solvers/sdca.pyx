@@ -54,6 +54,7 @@ from sublinear._core.states import fill, refusal, take, take_random
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass may take, in feature values
 
+cdef double CONSTANT_SHARE = 0.5    # of the length of rows, that of a free intercept's feature
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
@@ -62,9 +63,10 @@ def free_constant(sum_of_squares, n_rows, alpha):
 
     With the value c the method of multipliers moves the intercept as if it were held back by
     alpha / (2 c^2) times the square of the move: it takes about 1 + alpha / c^2 passes for a loss
-    whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n). So c
-    is as large as costs nothing beside the other columns, and at least what makes the two equal; a
-    power of two, so that no intercept is rounded.
+    whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n), and
+    each moves the intercept of all by c^2 / (alpha n) of its own. So c is as large as costs little
+    beside the other columns, and at least what makes the two equal; a power of two, so that no
+    intercept is rounded.
 
     Parameters
     ----------
@@ -73,7 +75,8 @@ def free_constant(sum_of_squares, n_rows, alpha):
     n_rows : int
     alpha : float
     """
-    value = max(math.sqrt(sum_of_squares / n_rows), math.sqrt(alpha) * n_rows**0.25)
+    length = math.sqrt(sum_of_squares / n_rows)
+    value = max(CONSTANT_SHARE * length, math.sqrt(alpha) * n_rows**0.25)
     return 2.0 ** min(round(math.log2(value)), 1023) if math.isfinite(value) else value
 
 
