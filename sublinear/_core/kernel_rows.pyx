@@ -479,10 +479,10 @@ def check_square(matrix):
 
 
 def check_symmetric(values, source):
-    """Raise ValueError unless a square matrix of real numbers is finite and, but for rounding of
-    its largest value, symmetric.
+    """Raise ValueError unless a square matrix is finite and, but for rounding, symmetric.
 
-    Returns how far values are from those of the other side of the diagonal (root mean square).
+    That is rounding of its largest value. Returns how far values are from those of the other side
+    of the diagonal (root mean square).
     """
     cdef Py_ssize_t n_rows = values.shape[0], first, other
     cdef Mirrored found = Mirrored(0, 0, 0)
