@@ -7,7 +7,7 @@ import time
 import zlib
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -164,6 +164,11 @@ class Training:
     def constant(self):
         """What the last entry of a model is multiplied by to give the intercept; 0 without one."""
         return self.matrix.constant
+
+    @cached_property
+    def sum_of_squares(self):
+        """Of all values of X, without the constant feature."""
+        return self.matrix.sum_of_squares()
 
     @property
     def dtype(self):

@@ -172,7 +172,9 @@ class _DualModel(DualStreamFit, LinearModel):
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
-        constant = self._constant(training.X)
+        if self.penalize_intercept or not self.fit_intercept:
+            return
+        constant = free_constant(training.sum_of_squares, training.matrix.n_rows, self.alpha)
         if constant != training.constant:
             training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
 
