@@ -114,12 +114,12 @@ def _check_replaceable(path, target, overwrite):
     if not target.exists():
         return
     fault = _foreign_part(target)
-    if not fault and not overwrite:
-        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
     if fault:
         raise FileExistsError(
             f"{path} {fault}; it is not overwritten: give another path, or move away what is there"
         )
+    if not overwrite:
+        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
 
 
 def _foreign_part(folder):

@@ -528,7 +528,7 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scal
         usual = f"{', or '.join(ways)}."
         if limits.max_accesses < limits.least_accesses:
             usual += f" No step is taken below max_accesses={limits.least_accesses}."
-    given = " and ".join(f"{name}={scale:g}" for name, scale in scales if scale is not None)
+    given = " and ".join(f"{name}={float(scale):g}" for name, scale in scales if scale is not None)
     if given:
         usual += (
             f" But check {given} first: steps are scaled by that, and converge "

@@ -20,6 +20,7 @@ from sublinear._solvers.truncated_newton import TruncatedNewton
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
 MANY_ROWS = 2  # for each weight: then changes of duals that leave w as it is decide the pace
 FEWER = 1 / 2  # of the passes that follow from this pace: logistic losses lose curvature
+BALANCING = 1.6  # of curvatures: so much slower passes are where duals have to balance, about
 LEAST_SHRINKAGE = 1e-300  # by a pass, lest curvatures that are infinite divide by 0
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
@@ -43,7 +44,7 @@ def is_foretold(loss, extent):
     return not loss.is_piecewise and extent.n_rows >= MANY_ROWS * extent.n_weights
 
 
-def least_passes(loss, curvatures, tol):
+def least_passes(loss, curvatures, tol, free_intercept=False):
     """Return how many passes it takes at least, where that `is_foretold`.
 
     Parameters
@@ -53,8 +54,11 @@ def least_passes(loss, curvatures, tol):
         Of the dual along coordinates. Where they are 0 an example has no weight.
     tol : float
         The relative gap that is wanted.
+    free_intercept : bool, default=False
+        Whether duals have to balance, which takes passes too.
     """
-    shrinkages = 1 / (1 + loss.greatest_curvature * curvatures[curvatures > 0])
+    greatest = loss.greatest_curvature * (BALANCING if free_intercept else 1)
+    shrinkages = 1 / (1 + greatest * curvatures[curvatures > 0])
     if not len(shrinkages) or not 0 < tol < 1:
         return 0.0
     return FEWER * math.log(1 / tol) / (2 * max(shrinkages.mean(), LEAST_SHRINKAGE))

@@ -3,7 +3,7 @@
 import os
 from numbers import Integral
 
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 
 MOST = max(64, os.cpu_count() or 1)  # more do not help, and far too many end the process
 
@@ -27,12 +27,13 @@ def effective_threads(n_jobs):
 
 
 def asked_threads(n_jobs):
-    """Return n_jobs, or for None and negative numbers what they mean here.
+    """Return the threads that n_jobs means, also in a process that may use one alone.
 
-    A schedule for several threads gives the same numbers where fewer follow it, so it is chosen by
-    this: a fit is then the same in a process that may use one thread alone.
+    A schedule for several gives the same numbers where fewer follow it, so it is chosen by this.
     """
-    return effective_threads(n_jobs) if n_jobs is None or n_jobs < 0 else int(n_jobs)
+    if n_jobs is None:
+        return effective_n_jobs(None)
+    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
 
 
 def _note_fork():

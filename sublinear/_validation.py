@@ -142,8 +142,10 @@ def check_loss(estimator, losses):
             "(--solver svrg) has it"
         )
     check_choice("loss", estimator.loss, losses)
+    used = losses[estimator.loss].parameters
     for name in {name for loss in losses.values() for name in loss.parameters}:
-        may_be_0 = name == "epsilon" and estimator.loss != "huber"  # whose loss it would make 0
+        # the other losses would be 0, or not smooth
+        may_be_0 = name not in used or (name == "epsilon" and estimator.loss != "huber")
         check_number(name, getattr(estimator, name), low=0, open_low=not may_be_0)
 
 

@@ -749,7 +749,7 @@ def _qp_of_rows(settings, matrix, b, variant):
         if settings.row_norm is None:
             square, n_read = matrix.squared_norms().max(), matrix.n_stored
         else:
-            square = settings.row_norm**2
+            square = float(settings.row_norm) ** 2
         unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
     problem = SimplexQP(b, unit, settings.epsilon)
     problem.accesses = n_read

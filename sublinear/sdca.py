@@ -105,7 +105,8 @@ class _DualModel(DualStreamFit, LinearModel):
         else:
             objective = self._make_objective(training, k, n_jobs)
             start = (None, 0.0) if last is None else (last.duals(), last.intercept)
-            solvers[k] = self._make_sdca(objective, random, *start, self._schedule(training))
+            schedule = self._schedule(training, objective)
+            solvers[k] = self._make_sdca(objective, random, *start, schedule)
         return solvers[k]
 
     def _solver_of_fit(self, training, k, random, n_jobs):
@@ -114,7 +115,9 @@ class _DualModel(DualStreamFit, LinearModel):
         duals = None if duals is None else duals[k]
         if self.batch_size == 1:
             intercept = 0.0 if duals is None else np.atleast_1d(self.intercept_)[k]
-            return self._make_sdca(objective, random, duals, intercept, self._schedule(training))
+            return self._make_sdca(
+                objective, random, duals, intercept, self._schedule(training, objective)
+            )
         n_rows = objective.matrix.n_rows
         check_batch_fits(self.batch_size, n_rows)
         return MiniBatchSDCA(
@@ -133,9 +136,9 @@ class _DualModel(DualStreamFit, LinearModel):
         reads_before = self.batch_size != 1 or self._packs()
         return check_training_data(self, X, y, ensure_all_finite=reads_before, **options)
 
-    def _schedule(self, training):
+    def _schedule(self, training, objective):
         """Return the class of the solver: one for two threads if a problem alone may have them."""
-        alone = len(training.targets) == 1 and self._penalizes_intercept()
+        alone = len(training.targets) == 1 and not objective.free_intercept
         if alone and asked_threads(self.n_jobs) > 1:
             return thread_schedule(training.matrix)
         return SDCA
@@ -158,7 +161,8 @@ class _DualModel(DualStreamFit, LinearModel):
         n_passes, loss = 0.0, objective.loss
         if duals is None and is_foretold(loss, objective.matrix):
             step = max(1, objective.matrix.n_rows // ENOUGH_ROWS)
-            n_passes = least_passes(loss, solver.curvatures(step), self.tol)
+            curvatures = solver.curvatures(step)
+            n_passes = least_passes(loss, curvatures, self.tol, objective.free_intercept)
         return Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses, n_passes)
 
     def _penalizes_intercept(self):

@@ -685,6 +685,19 @@ def test_n_jobs_has_no_effect_on_the_bits(request, kind):
         assert model.result_.accesses == models[0].result_.accesses
 
 
+def test_two_threads_where_there_is_no_intercept():
+    """Whether it would be penalised does not matter."""
+    X = np.random.default_rng(0).normal(size=(100_000, 20))
+    options = {"alpha": 1e-3, "max_iter": 1, "tol": 0, "random_state": 0, "fit_intercept": False}
+    fits = [
+        SDCAClassifier(n_jobs=n_jobs, penalize_intercept=penalized, **options)
+        for n_jobs, penalized in ((2, True), (2, False), (1, False))
+    ]
+    one, other, by_one_thread = (model.fit(X, X[:, 0] > 0).coef_ for model in fits)
+    np.testing.assert_array_equal(one, other)
+    assert (one != by_one_thread).any()
+
+
 def test_two_fits_in_two_threads(sparse_problem):
     X, y = sparse_problem
     models = [SDCAClassifier(alpha=1e-4, random_state=k, n_jobs=2) for k in range(2)]
@@ -698,19 +711,20 @@ def test_two_fits_in_two_threads(sparse_problem):
         same(model, SDCAClassifier(alpha=1e-4, random_state=k).fit(X, y))
 
 
-def fit_and_send(queue, X, y):
-    queue.put(SDCAClassifier(alpha=1e-3, random_state=0, n_jobs=2).fit(X, y).coef_)
+def fit_and_send(queue, X, y, n_jobs):
+    queue.put(SDCAClassifier(alpha=1e-3, random_state=0, n_jobs=n_jobs).fit(X, y).coef_)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork is safe to try on Linux alone")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_after_use(multiclass, binary):
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_a_fork_after_use(multiclass, binary, n_jobs):
     context = multiprocessing.get_context("fork")
     long = np.random.default_rng(0).normal(size=(100_000, 20))  # a schedule for two threads
     for X, y in (binary, multiclass, (long, long[:, 0] > 0)):
-        here = SDCAClassifier(alpha=1e-3, random_state=0, n_jobs=2).fit(X, y)
+        here = SDCAClassifier(alpha=1e-3, random_state=0, n_jobs=n_jobs).fit(X, y)
         queue = context.Queue()
-        child = context.Process(target=fit_and_send, args=(queue, X, y), daemon=True)
+        child = context.Process(target=fit_and_send, args=(queue, X, y, n_jobs), daemon=True)
         child.start()
         try:
             np.testing.assert_array_equal(queue.get(timeout=60), here.coef_)

@@ -15,6 +15,7 @@ from reference.losses import LOSSES as ORACLES
 from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dsyrk
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -134,6 +135,25 @@ def test_products_of_rows(make, shape):
     expected = X.astype(float) @ X.T.astype(float)
     products = np.triu(row_products(Matrix(make(X), 2.0)))
     np.testing.assert_allclose(products, np.triu(expected), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "dtype", "n_calls"), [("C", "f8", 1), ("F", "f8", 2), ("C", "f4", 2)]
+)
+def test_rows_as_a_blas_takes_them_are_not_copied(monkeypatch, order, dtype, n_calls):
+    """Others come in parts, which bounds the memory of the copies."""
+    calls = []
+
+    def counted(*arguments, **options):
+        calls.append(arguments[1])
+        return dsyrk(*arguments, **options)
+
+    monkeypatch.setattr("sublinear._core.gram.dsyrk", counted)
+    X = np.random.default_rng(0).normal(size=(600, 2000)).astype(dtype, order=order)
+    products = row_products(Matrix(X))
+    np.testing.assert_allclose(np.triu(products), np.triu(X.astype(float) @ X.T), atol=1e-9)
+    assert len(calls) == n_calls
+    assert all(np.shares_memory(part, X) for part in calls) == (dtype == "f8")
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

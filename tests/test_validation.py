@@ -619,8 +619,9 @@ def test_seeds_are_checked_where_nothing_is_drawn(random_state):
         (SDCAClassifier(n_jobs="x"), "an integer of at most 2147483647 or None"),
         (KernelSDCAClassifier(gamma="x"), 'a number above 0, "scale" or "auto"'),
         (KernelSDCAClassifier(gamma=0), 'a number above 0, "scale" or "auto"'),
-        (SDCAClassifier(smoothing="x"), "smoothing must be a number above 0"),
-        (StreamingSVRGClassifier(smoothing=np.nan), "smoothing must be a number above 0"),
+        (SDCAClassifier(smoothing="x"), "smoothing must be a number of at least 0"),
+        (StreamingSVRGClassifier(smoothing=np.nan), "smoothing must be a number of at least 0"),
+        (SDCAClassifier("smoothed_hinge", smoothing=0), "smoothing must be a number above 0"),
         (SDCARegressor(epsilon=np.array([1, 2])), "epsilon must be a number of at least 0"),
         (L2SVMClassifier(intercept_scaling=1e300), r"intercept_scaling must .* at most 1e\+150"),
         (SDCAClassifier(intercept_scaling=1e300), r"intercept_scaling must .* at most 1e\+150"),
@@ -634,6 +635,17 @@ def test_all_that_a_parameter_may_be_is_told(model, words):
 
 def test_numbers_may_be_fractions():
     model, same = (SIMBAClassifier(row_norm=c, random_state=0) for c in (Fraction(20), 20.0))
+    np.testing.assert_array_equal(model.fit(X, Y).coef_, same.fit(X, Y).coef_)
+    one, other = (
+        solve_simplex_qp(X, row_norm=c, variant="plain", random_state=0)
+        for c in (Fraction(20), 20.0)
+    )
+    np.testing.assert_array_equal(one.p, other.p)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_parameter_that_a_loss_has_no_use_for_may_be_0(loss):
+    model, same = (SDCAClassifier(loss, smoothing=c, random_state=0) for c in (0, 1.0))
     np.testing.assert_array_equal(model.fit(X, Y).coef_, same.fit(X, Y).coef_)
 
 

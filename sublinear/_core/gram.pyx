@@ -26,13 +26,14 @@ LEAST_PIVOT = 2.0**-50          # of the largest diagonal entry: what is left is
 NEAR_LARGEST = 0.3              # of the largest pivot, for those that come with it, as exactly
 PIVOTS_AT_ONCE = 64             # which share a pass over the factor
 
+cdef Py_ssize_t WHOLE_BLOCK = 2147483648    # products by a BLAS at once, if that spares copies
+
 cdef enum:
     DENSE_BLOCK = 1 << 16        # values that are copied at a time, as float64, and stay in a cache
     DENSE_ROWS = 256             # of as many rows at least
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, entry by entry
     MOST_OWN = 128               # columns of dense rows whose products need no BLAS
     BLAS_BLOCK = 1 << 29         # the same by a BLAS
-    WHOLE_BLOCK = 1 << 31        # the same at once, if that spares copies
     LEAST_COLUMNS = 64           # that a BLAS gets at a time: with fewer it would be slow
 
 

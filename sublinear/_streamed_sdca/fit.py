@@ -83,7 +83,7 @@ class DualStreamFit(StreamFit):
         if duals is None and is_foretold(loss, extent):
             with np.errstate(all="ignore"):
                 curvatures = extent.moments / (self.alpha * extent.weight)
-            n_passes = least_passes(loss, curvatures, limits.tol)
+            n_passes = least_passes(loss, curvatures, limits.tol, self._has_free_intercept())
         plan = NewtonPlan.of(
             extent,
             n_problems,
