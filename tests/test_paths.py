@@ -2,13 +2,14 @@
 
 import threading
 from collections import Counter
-from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from sublinear import SDCAClassifier, SDCARegressor, kernel_path, sdca_path, simba_path
+from sublinear._core import normal_equations
+from sublinear._solvers import spaces
 
 ALPHAS = [1e-2, 1.0, 1e-1, 1e-3]
 
@@ -166,22 +167,23 @@ def test_paths_of_least_squares_keep_what_does_not_depend_on_alpha(
     y = X @ random.normal(size=shape[1]) + random.normal(size=shape[0]) + 1
     counts = Counter()
 
-    def count(name):
-        module, function = name.rsplit(".", 1)
-        original = getattr(import_module(module), function)
+    def count(owner, function):
+        original = getattr(owner, function)
 
         def counted(*arguments):
             counts[function] += 1
             return original(*arguments)
 
-        monkeypatch.setattr(name, counted)
+        monkeypatch.setattr(owner, function, counted)
 
-    count("sublinear._core.normal_equations.weighted_gram")
-    count("sublinear._solvers.spaces.row_factor")
+    count(normal_equations, "weighted_gram")
+    count(spaces, "row_factor")
+    count(spaces._LinearSpace, "adopt_duals")
     alphas = np.logspace(-1, -6, 8)
     options = {"tol": 1e-9, "penalize_intercept": penalize_intercept, "random_state": 0}
     path = sdca_path(X, y, alphas, loss="squared", sample_weight=np.arange(len(y)) % 3, **options)
     assert counts["weighted_gram"] <= 2 and counts["row_factor"] <= 1
+    assert counts["adopt_duals"] == 0  # ascent has no part in it
     for alpha, model in zip(alphas, path.models, strict=True):
         cold = SDCARegressor("squared", alpha=alpha, **options).fit(X, y, np.arange(len(y)) % 3)
         assert model.result_.status == "converged"

@@ -496,6 +496,8 @@ class Finisher(Solver):
 
         Counts start at 0 again.
         """
+        if self.second is not None and self.space.comes_first:
+            self.second = self.found = None  # what the first solver had will do for it
         self._end_method()
         self.first.restart(problem)
         for space in self.spaces:

@@ -6,6 +6,7 @@ A space is made for the solver that begins and for a method. It has
     expected_work, least_work, most_work    of all iterations and the start: expected, what may be
                            enough, what it may well take; least_ascent: before them, in any case
     solves_once            whether one iteration leads to the optimum
+    comes_first            whether it takes no longer than what ascent does in any case
     least_expected, spare  iterations for which there should be room, and those kept at the end
     cost, cost_of_start    expected work of an iteration, and before the first one, in the unit in
                            which the solver that begins counts
@@ -66,6 +67,11 @@ class _Space:
     def solves_once(self):
         """Whether one iteration leads to the optimum."""
         return self.method.factorises and self.first.objective.loss.quadratic
+
+    @property
+    def comes_first(self):
+        """Whether the iteration that leads to the optimum takes no longer than ascent must."""
+        return self.solves_once and self.expected_work <= self.least_ascent
 
     @cached_property
     def n_expected(self):
