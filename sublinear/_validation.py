@@ -144,7 +144,7 @@ def check_loss(estimator, losses):
     check_choice("loss", estimator.loss, losses)
     used = losses[estimator.loss].parameters
     for name in {name for loss in losses.values() for name in loss.parameters}:
-        # the other losses would be 0, or not smooth
+        # at 0 the Huber loss would vanish, and a smoothed one be none
         may_be_0 = name not in used or (name == "epsilon" and estimator.loss != "huber")
         check_number(name, getattr(estimator, name), low=0, open_low=not may_be_0)
 

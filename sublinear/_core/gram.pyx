@@ -185,7 +185,7 @@ def row_products(Matrix matrix):
         return products
     step = max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)
     if n_rows**2 * matrix.n_columns <= WHOLE_BLOCK and is_plain(matrix):
-        step = matrix.n_columns    # parts of its rows would have to be copied
+        step = max(step, matrix.n_columns)    # parts of its rows would have to be copied
     for part in column_blocks(matrix, step):
         # a BLAS works in place on what is in the order of columns, as transposed matrices are
         by_rows = part.flags.c_contiguous
