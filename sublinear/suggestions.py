@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length
 from sublinear._core.matrix import Matrix
 from sublinear._labels import distinct, find_classes, margin_targets
 from sublinear._validation import (
+    MOST_NORM,
     check_choice,
     check_matrix,
     check_squared_norms,
@@ -62,6 +63,7 @@ APART, LONG, FAR = 100.0, 30.0, 10.0
 AMOUNTS = 20  # different whole numbers, which may be counts rather than classes
 # Errors differ by that many standard deviations, and by that part of the lesser one, as on the map.
 SURE, NEAR = 2.0, 0.1
+SEEN = 1e-6  # of the errors of a constant: where two models have next to none, neither is better
 LARGEST_NORM = 130.0  # |w| on the map
 PRESUMED_NORM = 10.0  # |w| where no sample tells
 CERTIFICATE_GROWTH = 1.5  # of the epochs of Pegasos between two certificates
@@ -447,7 +449,7 @@ class _Sample:
         self.is_telling = self.n_rows >= FEWEST_ROWS and all(
             len(np.unique(self.y[parts != turn])) > 1 for turn in range(self.turns)
         )
-        self.predicts, self.errors = False, None
+        self.predicts, self.errors, self.of_constant = False, None, 0.0
         if self.is_telling:
             self._try_alphas(parts, math.sqrt((parts > 0).sum() / data.n_rows))
 
@@ -475,7 +477,7 @@ class _Sample:
         """Return what alpha, and the intercept, are for rows like most."""
         scaled = {"alpha": _rounded(alpha * self.spread**2)}
         if self.classifies:
-            return scaled | {"intercept_scaling": self.length}
+            return scaled | {"intercept_scaling": min(self.length, MOST_NORM)}
         return scaled | {"penalize_intercept": False}  # targets may be far from 0
 
     @property
@@ -507,7 +509,7 @@ class _Sample:
         constants = [_constant(y[rows], self.classifies) for rows, _ in turns]
         held = np.concatenate([y[out] for _, out in turns])
         least = self._errors(np.repeat(constants, [len(out) for _, out in turns]), held)
-        worse = 0
+        self.of_constant, worse = least.mean(), 0
         for tried, alpha in enumerate(ALPHAS, 1):
             models = [self._fit(rows, y, self._scaled(alpha)) for rows, _ in turns]
             predicted = [m.predict(self.X[out]) for m, (_, out) in zip(models, turns, strict=True)]
@@ -632,7 +634,8 @@ def _predicts_better(one, other):
         return False
     gains = other.errors - one.errors
     on_most = np.sign(gains).sum() > SURE * math.sqrt(np.count_nonzero(gains))
-    return bool(on_most and gains.mean() > NEAR * one.errors.mean())
+    least = max(NEAR * one.errors.mean(), SEEN * one.of_constant)
+    return bool(on_most and gains.mean() > least)
 
 
 def _most_frequent(y):

@@ -226,7 +226,7 @@ def test_certificates_do_not_rest_on_given_row_norms(data, options):
 def test_bad_bounds(data):
     with pytest.raises(ValueError, match="largest must be a number above 0"):
         solve_matrix_game(data[0], largest=0)
-    with pytest.raises(ValueError, match="row_norm must be a number above 0"):
+    with pytest.raises(ValueError, match="row_norm must be a number of at least 1e-150"):
         solve_simplex_qp(data[0], row_norm=-1)
 
 

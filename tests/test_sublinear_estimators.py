@@ -1106,7 +1106,9 @@ def test_bad_games_and_qps():
         solve_simplex_qp(np.eye(2), [1.0])
     with pytest.raises(ValueError, match="b must be real, got complex numbers"):
         solve_simplex_qp(np.eye(2), [1j, 1.0])
-    with pytest.raises(ValueError, match=r"row_norm must be a number above 0 and at most 1e\+150"):
+    with pytest.raises(
+        ValueError, match=r"row_norm must be a number of at least 1e-150 and at most 1e\+150"
+    ):
         solve_simplex_qp(np.eye(2), variant="plain", row_norm=1e200)
 
 
