@@ -278,6 +278,8 @@ class _Timing:
     def set_state(self, state):
         """Go on from a `state()`."""
         restore(self, self.STATE, state)
+        if not self.correction > 0:
+            raise refusal(state, "correction", "is not positive")
 
     def is_due(self):
         """Tell whether to certify at the end of this epoch; looks, if that helps to decide."""

@@ -191,6 +191,15 @@ class TestBuild:
             DualStore.build(tmp_path / "store", blocks)
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.parametrize("row, pointer", [(4, -(10**8)), (7, 10**8), (-1, 10**8), (5, 2)])
+    @pytest.mark.parametrize("lay_out", [lambda X: X, lambda X: [X]])
+    def test_row_pointers_out_of_range(self, tmp_path, row, pointer, lay_out):
+        X = sparse.random_array((40, 9), density=0.4, rng=np.random.default_rng(1), format="csr")
+        X.indptr[row] = pointer
+        with pytest.raises(ValueError, match="not a valid CSR matrix"):
+            DualStore.build(tmp_path / "store", lay_out(X))
+        assert not list(tmp_path.iterdir())
+
     @pytest.mark.parametrize("rows", [list, tuple, lambda X: X.tolist()])
     def test_lists_of_rows(self, tmp_path, rows):
         X = make(20, 7)
