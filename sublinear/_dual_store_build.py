@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.matrix import csr_arrays
+from sublinear._core.matrix import csr_structure
 from sublinear._files import (
     NamedFile,
     locked_folder,
@@ -257,7 +257,8 @@ class _Build:
         block = sp.csr_array(block) if sparse else np.asarray(block)
         if block.ndim != 2:
             raise ValueError(f"blocks of rows must be two-dimensional, got {block.ndim} dimensions")
-        _check_real(block)
+        if block.dtype.kind not in "biufO":
+            raise ValueError(f"a store holds real numbers, got {block.dtype}")
         if self.n_columns is None:
             self.n_columns, self.sparse = int(block.shape[1]), sparse
             if self.dtype is None:
@@ -271,11 +272,9 @@ class _Build:
             raise ValueError("blocks of rows must be all sparse or all dense")
         with naming_entries(X=block), np.errstate(over="ignore"):  # said below
             block = block.astype(self.dtype, copy=False)
-        if sparse:
-            csr_arrays(block)  # raises where rows lie outside of the arrays
-            if not block.has_canonical_format:
-                block = block.copy()
-                block.sum_duplicates()
+        if sparse and not block.has_canonical_format:
+            block = block.copy()
+            block.sum_duplicates()
         if not np.isfinite(block.data if sparse else block).all():
             last = self.n_rows + block.shape[0] - 1
             name = np.dtype(self.dtype).name
@@ -377,19 +376,13 @@ def parts(array, size):
         yield entries[start : start + size]
 
 
-def _check_real(X):
-    if X.dtype.kind not in "biufO":
-        raise ValueError(f"a store holds real numbers, got {X.dtype}")
-
-
 def blocks(X, n_bytes):
     """Yield the rows of a matrix, or of a stream of blocks of rows, in blocks of limited size."""
     if _is_list_of_rows(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim")):
         X = np.asarray(X)  # lists, and frames that are no arrays, may yield columns
     if sp.issparse(X):
         X = X.tocsr()
-        _check_real(X)
-        csr_arrays(X)  # slices of others may end outside of memory
+        csr_structure(X)  # scipy slices without a look at it
         start = 0
         entries = max(1, n_bytes // 16)
         while start < X.shape[0]:

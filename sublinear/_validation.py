@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from sublinear._core.aligned import contiguous
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.losses import COUNT_LOSSES
-from sublinear._core.matrix import Matrix, csr_arrays
+from sublinear._core.matrix import Matrix, csr_structure
 from sublinear._core.order import SAMPLINGS
 
 LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
@@ -411,7 +411,7 @@ def products_with(estimator, X, weights):
     looks = not (sp.issparse(X) or np.all(weights))
     X = check_rows(estimator, X, ensure_all_finite=looks)
     if sp.issparse(X):
-        csr_arrays(X)  # scipy does not look whether the indices exist
+        csr_structure(X)  # scipy does not look whether the indices exist
     with np.errstate(over="ignore", invalid="ignore"):
         products = safe_sparse_dot(X, weights, dense_output=True)
     if not looks and not np.isfinite(products).all():

@@ -72,20 +72,19 @@ cdef int csr_verdict(
     return verdicts.max()
 
 
-def csr_arrays(X, int n_threads=1):
-    """Return (data, indices, offsets) of a CSR matrix, of one index type, and whether canonical.
+def csr_structure(X, int n_threads=1):
+    """Return (indices, offsets) of a CSR matrix, of one index type, and whether canonical.
 
     Raises
     ------
     ValueError
         If there are indices that do not exist, at which scipy does not look.
     """
-    data = np.ascontiguousarray(usable(X.data, VALUE_TYPES))
     indices = np.ascontiguousarray(usable(X.indices, INDEX_TYPES))
     offsets = np.ascontiguousarray(usable(X.indptr, INDEX_TYPES))
     if indices.dtype != offsets.dtype:
         indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
-    if offsets.shape != (X.shape[0] + 1,) or data.size < indices.size:
+    if offsets.shape != (X.shape[0] + 1,) or X.data.size < indices.size:
         verdict = 2
     elif indices.dtype == np.int32:
         verdict = csr_verdict[int32_t](offsets, indices, X.shape[1], n_threads)
@@ -95,7 +94,13 @@ def csr_arrays(X, int n_threads=1):
         raise ValueError(
             "X is not a valid CSR matrix: its row pointers or column indices are out of range; "
             "X.check_format() tells more")
-    return (data, indices, offsets), verdict == 0
+    return (indices, offsets), verdict == 0
+
+
+def csr_arrays(X, int n_threads=1):
+    """Return (data, indices, offsets) of a CSR matrix, and as `csr_structure` whether canonical."""
+    structure, is_canonical = csr_structure(X, n_threads)
+    return (np.ascontiguousarray(usable(X.data, VALUE_TYPES)), *structure), is_canonical
 
 
 def canonical_arrays(X, int n_threads):
