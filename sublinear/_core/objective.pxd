@@ -35,7 +35,7 @@ cdef class Objective(WeightedExamples):
     cdef public double alpha
     cdef readonly int n_threads
     cdef readonly bint free_intercept
-    cdef readonly Py_ssize_t accesses
+    cdef public Py_ssize_t accesses
     cdef readonly object targets_array
     cdef object zeros                  # what `values_of_zeros` returns; None until needed
     cdef object sample                 # rows and their masses, of an estimate; None until needed

@@ -56,6 +56,9 @@ LEAST_OF_ZEROS = 1e-12
 # zeros, but what they know of the optimum soon makes up for that.
 cdef double WORSE = 10
 
+cdef double NEAR = 1e-3            # of a bound: as good as there
+cdef double MOST_BETWEEN = 0.01    # of the duals, that may still be on their way to an end
+
 cdef double SMALL = 1e-280    # squares below have lost digits, or all
 
 cdef double ONES[BLOCK]
@@ -593,6 +596,29 @@ cdef class Objective(WeightedExamples):
                 mass = self.weight(i) * duals[i]
                 positive += max(mass, 0)
                 negative += max(-mass, 0)
+        return <double> positive, <double> negative
+
+    def masses_of_ends(self, const double[::1] duals):
+        """Return what `masses` would be if all duals were at the nearest ends of their domain.
+
+        Infinite if that has no ends, or more than a few are between them.
+        """
+        form = self.loss.dual_form()
+        cdef double bound = INFINITY if form is None else form.bound
+        cdef long double positive = 0, negative = 0
+        cdef double size, mass
+        cdef Py_ssize_t i, n_between = 0
+        if bound == INFINITY:
+            return INFINITY, INFINITY
+        with nogil:
+            for i in range(duals.shape[0]):
+                size = fabs(duals[i])
+                mass = self.weight(i) * bound if size > bound / 2 else 0
+                n_between += fabs(size - (bound if size > bound / 2 else 0)) > NEAR * bound
+                positive += mass if duals[i] > 0 else 0
+                negative += mass if duals[i] < 0 else 0
+        if n_between > max(1, MOST_BETWEEN * duals.shape[0]):
+            return INFINITY, INFINITY
         return <double> positive, <double> negative
 
     def balance(self, double[::1] duals, masses=None):

@@ -23,7 +23,8 @@ Departures from the paper:
   deals with that: w keeps a penalised constant column, and after each pass its part of the
   predictions moves into `offset`, the multiplier, until nothing is left to move. Certificates
   balance the duals first. Where that is what most of their gap comes from, all examples take a step
-  from the offset at which they balance (`_core/balanced_steps`);
+  from the offset at which they balance (`_core/balanced_steps`). Where several intercepts are best
+  the model has the middle one (`_core/flat_intercept`);
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 
@@ -46,6 +47,7 @@ from sublinear._core.solver cimport FIRST_SLICE, LOOKED_THROUGH
 
 from sublinear._core.aligned import touched
 from sublinear._core.balanced_steps import balanced_steps
+from sublinear._core.flat_intercept import in_the_middle
 from sublinear._core.inner import inner
 from sublinear._core.order import pools_pay
 from sublinear._core.pace import relative_gap
@@ -436,9 +438,11 @@ cdef class SDCA(Solver):
         models = [rounded(model) for model in self._models()]
         primals, dual = self.examples.certificate(self.w, models)
         best = int(np.argmin(primals))
-        model = models[best]
-        self.certified_gap = primals[best] - dual if self.objective.free_intercept else 0
-        return model.copy() if model is self.w else model, primals[best], dual
+        model, primal = models[best], primals[best]
+        if self.objective.free_intercept:
+            model, primal = in_the_middle(self.objective, self.duals(), model, primal, rounded)
+            self.certified_gap = primal - dual
+        return model.copy() if model is self.w else model, primal, dual
 
 
 cdef class BlockwiseSDCA(SDCA):

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
+from sublinear._core.flat_intercept import in_the_middle
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
 from sublinear._core.kernel_square import KernelSquare
 from sublinear._core.matrix import Matrix
@@ -165,7 +166,9 @@ class _LinearSpace(_Space):
             is_enough = primal - dual <= tol * primal
             if is_enough or not (every_dual or iterate.relative_gap <= tol):
                 break
-        return models[k], primal, best, found
+        if found is None:
+            return models[k], primal, best, None
+        return *in_the_middle(objective, found, models[k], primal, rounded), best, found
 
     def adopt_duals(self, duals, iterate):
         constant = self.first.objective.matrix.constant

@@ -8,13 +8,14 @@ are is found during a pass.
 import numpy as np
 
 from sublinear._core.examples import count_awake
+from sublinear._core.flat_intercept import are_balanced
 from sublinear._core.objective import balance_masses
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._solvers.sdca import BlockwiseSDCA
 
-STATE = "duals", "sleep", "shifts", "moves", "masses", "certified"
+STATE = "duals", "sleep", "shifts", "moves", "masses", "certified", "of_ends"
 
 
 def feasible_start(objective, duals, intercepts, other):
@@ -89,6 +90,7 @@ class StreamedAscent:
         # the end of the last pass
         self.shifts, self.moves = np.zeros((2, len(seeds)))
         self.masses, self.certified = np.zeros((2, len(seeds), 2))  # now; at the last certificate
+        self.of_ends = np.zeros((len(seeds), 2))  # `masses_of_ends`
         if self.free_intercept:
             for k, w in enumerate(ws):
                 self.shifts[k] = intercepts[k] / objective.constant - w[-1]
@@ -133,7 +135,7 @@ class StreamedAscent:
 
     def begin(self):
         """Begin a pass."""
-        self.masses[:] = 0
+        self.masses[:] = self.of_ends[:] = 0
         for solver, sleep in zip(self.solvers, self.sleep, strict=True):
             solver.begin(count_awake(sleep))
 
@@ -164,6 +166,7 @@ class StreamedAscent:
             self.duals[k, where] = solver.leave()
             if self.free_intercept:
                 self.masses[k] += objectives[k].masses(self.duals[k, where])
+                self.of_ends[k] += objectives[k].masses_of_ends(self.duals[k, where])
             self.problem, self.inside = k + 1, False
         if self.spent:
             return False
@@ -215,6 +218,10 @@ class StreamedAscent:
         duals = self.duals[k, where].copy()
         part.balance(duals, self.certified[k])
         return duals
+
+    def flat_problems(self, at_end):
+        """Return the problems whose duals may suit several intercepts, as far as that is known."""
+        return [k for k, masses in enumerate(self.of_ends) if at_end and are_balanced(masses)]
 
     def adopt(self, k, duals, w, mass, last_weight):
         """Take duals of a problem, with their w, and a weight of the constant column.

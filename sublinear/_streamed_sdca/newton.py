@@ -3,6 +3,7 @@
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.flat_intercept import are_balanced
 from sublinear._core.objective import LEAST_OF_ZEROS, MOST_OF_ZEROS
 from sublinear._newton_passes import NewtonPasses
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -32,6 +33,8 @@ class StreamedNewton(NewtonPasses):
         Those of where the last pass has evaluated, or that the last certificate has taken.
     masses : ndarray of shape (n_problems, 2)
         By which these were balanced, where an intercept has no penalty.
+    of_ends : ndarray of shape (n_problems, 2)
+        As in StreamedAscent.
     """
 
     counts = "centres", *NewtonPasses.counts
@@ -73,12 +76,18 @@ class StreamedNewton(NewtonPasses):
         """As StreamedAscent; masses always take a pass."""
         self.n_certified, self.masses = self.n_passes, None
         if self.plan.has_free_intercept:
-            masses = np.zeros((len(self.duals), 2))
+            masses, self.of_ends = np.zeros((2, len(self.duals), 2))
             for where, objectives in self.objective.blocks(least_rows=self.least_rows):
                 for k, part in enumerate(objectives):
-                    masses[k] += part.masses(self.feasible_duals(k, where, part))
+                    duals = self.feasible_duals(k, where, part)
+                    masses[k] += part.masses(duals)
+                    self.of_ends[k] += part.masses_of_ends(duals)
             self.masses = masses
         return [[w] for w in self.weights], None
+
+    def flat_problems(self, at_end):
+        """As StreamedAscent, once `found`."""
+        return [k for k, masses in enumerate(self.of_ends) if are_balanced(masses)]
 
     def feasible_duals(self, k, where, part):
         """As StreamedAscent: those that belong to the method's weights."""

@@ -159,7 +159,21 @@ class StreamedSDCA(Solver):
         primals, bounds, ws = self.objective.certificate(
             candidates, self.phase.feasible_duals, ws, self.phase.least_rows
         )
-        return zip(candidates, primals, bounds, ws, strict=True)
+        found = list(zip(candidates, primals, bounds, ws, strict=True))
+        return self._centred(found, rounded) if self.free_intercept else found
+
+    def _centred(self, found, rounded):
+        """Return what was `found`, with the middle of the best intercepts where there are several.
+
+        That takes another pass.
+        """
+        flat = self.phase.flat_problems(self.blocks is None)
+        models = {k: found[k][0][int(np.argmin(found[k][1]))] for k in flat}
+        if models:
+            centred = self.objective.centred(models, self.phase.duals, rounded)
+            for k, (model, primal) in centred.items():
+                found[k] = [model], [primal], *found[k][2:]
+        return found
 
     def release_duals(self):
         """Return the duals of each problem that a certificate takes; ends all other use."""

@@ -29,6 +29,7 @@ partitions, rounds are around w plus the offset. All of them move the constant's
 way, unlike that of other columns: it is the sum of their parts divided by `overlap`, their number
 by sigma, as if its column were smaller by the root of that. For a certificate partitions say how
 far from balance their duals are, and shrink those of the sign that prevails among all of them.
+Where that is nothing, several intercepts may be best: the model has the middle one.
 
 Where rounds creep, a proximal Newton method takes their place (_newton_rounds). Its duals become
 those of the partitions where a certificate shows them to be better: dual ascent would go on from
@@ -43,6 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._core.flat_intercept import Suited, are_balanced, centred, suited
 from sublinear._core.inner import inner
 from sublinear._core.objective import MOST_OF_ZEROS, best_multiple
 from sublinear._core.pace import relative_gap
@@ -133,15 +135,20 @@ class DualPartition(Partition):
         return self.sums(w, self._shown(), models)
 
     def masses(self, number, gamma):
-        """Settle the last round; return the masses of positive and of negative duals."""
+        """Settle the last round; return the masses of duals, and the `masses_of_ends`."""
         self._settle(number - 1, gamma)
-        return self.masses_of(self._shown())
+        return self._masses()
 
     def certify_balanced(self, masses, around, models):
         """Return what `_certificate` does of balanced copies of the duals, by the masses of all."""
         duals = [own.copy() for own in self._shown()]
         self.balance_all(duals, masses)
         return self._certificate(duals, around, models)
+
+    def suited(self, model):
+        """Return what intercepts suit the ends of duals beside a model's weights."""
+        parts = zip(self.objectives, self._shown(), strict=True)
+        return sum((suited(objective, own, model) for objective, own in parts), Suited())
 
     def _certificate(self, duals, around, models):
         """Return this part of w(a), and `sums` around any weights."""
@@ -171,9 +178,9 @@ class DualPartition(Partition):
         return (self._newton_part().visit(pass_number, state, self._joined()),)
 
     def newton_masses(self, state):
-        """Find the duals of a proximal Newton method, for a certificate; return their masses."""
+        """Find the duals of a proximal Newton method, for a certificate; return as `masses`."""
         self.found = self.by_block(self._newton_part().duals(state, self._joined()))
-        return self.masses_of(self.found)
+        return self._masses()
 
     def certify_newton(self, state, around, models):
         """Find the duals of a proximal Newton method; return what `_certificate` does of them."""
@@ -187,6 +194,11 @@ class DualPartition(Partition):
             for _, solver, own in self._all():
                 solver.set_duals(own)
         self.found = None
+
+    def _masses(self):
+        parts = zip(self.objectives, self._shown(), strict=True)
+        of_ends = sum((np.array(one.masses_of_ends(own)) for one, own in parts), np.zeros(2))
+        return np.concatenate([self.masses_of(self._shown()), of_ends])
 
     def _shown(self):
         return self.duals if self.found is None else self.found
@@ -439,14 +451,14 @@ class BlockDualAscent(Rounds):
         models = [rounded(self.model())]
         if not self.begun_newton:
             models.append(rounded((self.model() + self.previous) / 2))
-        model, primal, dual = self.retrying(lambda: self._certified(models))
+        model, primal, dual = self.retrying(lambda: self._certified(models, rounded))
         is_better = self.best.note(0, [model], [primal], dual)
         if self.begun_newton:
             self.newton.n_certified = self.newton.n_passes
             self.retrying(lambda: self.partitions.ask("settle_newton_duals", is_better))
         return model, primal, dual
 
-    def _certified(self, models):
+    def _certified(self, models, rounded):
         """Return the best of the models, its primal value and the dual value."""
         partitions, is_free = self.partitions, self.problem.free_intercept
         state = self.newton.method.state() if self.begun_newton else None
@@ -461,7 +473,8 @@ class BlockDualAscent(Rounds):
             masses = partitions.ask("newton_masses", state) if is_free else None
         request = "certify_newton", state
         if is_free:
-            request = "certify_balanced", tuple(np.sum(masses, axis=0).tolist())
+            masses = np.sum(masses, axis=0)
+            request = "certify_balanced", tuple(masses[:2].tolist())
         w, rests = partitions.total(*request, models[0], models)
         around, (loss, *_) = models[0], sum(sums for (sums,) in rests)
         primal = self._penalty(around) + float(loss) / self.problem.total_weight
@@ -469,7 +482,19 @@ class BlockDualAscent(Rounds):
             self.objective.accesses += self.n_stored
             around = np.append(w[:-1], 0.0) if is_free else w
             w, rests = partitions.total(*request, around, models)
-        return self._certificate([sums for (sums,) in rests], around, models, w)
+        found = self._certificate([sums for (sums,) in rests], around, models, w)
+        if is_free and are_balanced(masses[2:]):
+            return self._centred(*found, rounded)
+        return found
+
+    def _centred(self, model, primal, dual, rounded):
+        """Return what was found, with the middle of the best intercepts if there are several."""
+        self.objective.accesses += self.n_stored
+        found = sum(self.partitions.ask("suited", model), Suited())
+        middle = centred(model, self.problem.constant, found, rounded)
+        if middle is None:
+            return model, primal, dual
+        return middle, self._penalty(middle) + found.loss / self.problem.total_weight, dual
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
