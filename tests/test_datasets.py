@@ -128,7 +128,7 @@ class TestSvmlight:
         assert load(write("a", "1 1:5 3:1\n"), index_base=0)[0].shape == (1, 4)
 
     def test_comments_blank_lines_and_query_ids(self, write):
-        path = write("a", "# a comment\n\n+1 qid:3 1:2 # the rest\r\n-1\n")
+        path = write("a", "# a comment\n\n+1 qid:3 1:2 # the_rest \0\r\n-1\n")
         assert_same(load(path), (np.array([[2.0], [0.0]]), np.array([1, -1])))
 
     def test_labels_that_are_not_whole_stay_floats(self, write):
@@ -153,6 +153,10 @@ class TestSvmlight:
             ("1 1:two", "'1:two' is not index:value"),
             ("1 1:inf", "'1:inf' is not index:value"),
             ("1 1:nan", "'1:nan' is not index:value"),
+            ("1_0 1:1", "label '1_0'"),
+            ("1 0_2:1", "'0_2:1' is not index:value"),
+            ("1 1:1_0", "'1:1_0' is not index:value"),
+            ("1 1:1\0 # 2:5", "'1:1.x00' is not index:value"),
             ("1 3:1 2:1", "index 2 after 3"),
             ("1 3:1 3:1", "index 3 after 3"),
             ("1 99999999999:1", "index '99999999999' is too large"),

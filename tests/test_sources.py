@@ -169,7 +169,7 @@ def test_columns_and_index_base_are_found(tmp_path):
 
 def test_comments_blank_lines_and_no_last_line_break(tmp_path):
     path = tmp_path / "odd.svm"
-    path.write_text("# all\n\n1 1:2 # first\n\n# none\n-1 2:1")
+    path.write_text("# all\n\n1 1:2 # first_row\0 1_0\n\n# none_\n-1 2:1")
     assert same_twice(SvmlightSource(path, block_bytes=1), [[2, 0], [0, 1]], [1, -1]) == 2
 
 
@@ -183,6 +183,11 @@ FAULTS = {
     "inf 1:1": "label 'inf' is not a finite number",
     "1 1:\u0663": "'1:\u0663' is not index:value",
     "1 \u0661:3": "'\u0661:3' is not index:value",
+    "1_0 1:1": "label '1_0' is not a finite number",
+    "1 0_2:1": "'0_2:1' is not index:value",
+    "1 1:1_0": "'1:1_0' is not index:value",
+    "1 1:1\0 # 2:5": "'1:1.x00' is not index:value",
+    "1\0 1:1": "label '1.x00' is not a finite number",
 }
 
 
@@ -221,7 +226,7 @@ def test_what_is_found_does_not_depend_on_the_blocks(tmp_path, options, found, b
 @pytest.mark.parametrize("block_bytes", [1, 8, 2**20])
 def test_numbers_are_those_of_the_parser_beside_malformed_lines_too(tmp_path, block_bytes):
     path = tmp_path / "odd.svm"
-    path.write_text("1_0 +1:1_0\n1 0_2:2\n-1 -2:1\n")
+    path.write_text("+10 +1:1e1\n1. 02:2.\n-1 -2:1\n")
     source = SvmlightSource(path, on_error="skip", block_bytes=block_bytes)
     same_twice(source, [[10, 0], [0, 2]], [10, 1])
     assert source.skipped == 1

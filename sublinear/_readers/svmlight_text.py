@@ -1,13 +1,18 @@
 """LIBSVM / svmlight text, and the search for the line that its parser stumbled over."""
 
+import re
+
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_to_python, shown
-from sublinear._readers.files import decompressed, open_behind_mark
+from sublinear._readers.files import chunks_of_lines, decompressed, open_behind_mark
 
+_CHUNK_BYTES = 2**20
+# What the parser understands, and no other reader: 1_0 as 10, a zero byte as the end of the line.
+_ODD = re.compile(rb"^[^#\n]*[_\0]", re.MULTILINE)
 _LARGEST_INDEX = 2**31 - 2  # the svmlight parser counts columns in a C int
 
 
@@ -28,8 +33,10 @@ def read_svmlight(path, index_base=None, n_features=None):
     if lowest < base or columns > n_features or not is_sound_svmlight(X, y):
         raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
     with open_behind_mark(path) as stream:
-        rounded = has_rounded_label(y, stream)
-    if rounded:
+        is_odd = any(map(has_odd_bytes, chunks_of_lines(stream, _CHUNK_BYTES)))
+    with open_behind_mark(path) as stream:
+        is_odd = is_odd or has_rounded_label(y, stream)
+    if is_odd:
         raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
     index = np.int32 if X.nnz < 2**31 else np.int64
     parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
@@ -54,6 +61,11 @@ def is_sound_svmlight(X, y, shift=0):
     """
     finite = np.isfinite(X.data).all() and np.isfinite(y).all()
     return finite and X.indices.max(initial=-1) <= _LARGEST_INDEX - shift
+
+
+def has_odd_bytes(lines):
+    """Tell whether lines, bytes, hold underscores or zero bytes that are in no comment."""
+    return (b"_" in lines or b"\0" in lines) and _ODD.search(lines) is not None
 
 
 def has_rounded_label(y, lines):
@@ -87,7 +99,7 @@ def svmlight_line_fault(line, index_base, n_features=None):
     A line is bytes, as for the parser: text has spaces and digits that it does not know.
     """
     label, *entries = line.partition(b"#")[0].split() or [b"0"]
-    if not is_finite_to_python(label):
+    if not _is_finite_number(label):
         return f"label {shown(label)} is not a finite number{_other_format(label)}"
     if _is_rounded(label):
         return (
@@ -97,8 +109,8 @@ def svmlight_line_fault(line, index_base, n_features=None):
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith(b"qid:") else entries:
         written, _, value = entry.partition(b":")
-        index = _index_to_python(written)
-        if index < 0 or not is_finite_to_python(value):
+        index = _index_of(written)
+        if index < 0 or not _is_finite_number(value):
             return f"{shown(entry)} is not index:value with a finite value"
         if index > _LARGEST_INDEX:
             return f"index {shown(written)} is too large"
@@ -122,9 +134,13 @@ def _other_format(label):
     return hint if name else ""
 
 
-def _index_to_python(written):
-    """Return the index that Python, as the svmlight parser, reads from bytes; -1 for none."""
+def _is_finite_number(written):
+    return b"_" not in written and is_finite_to_python(written)
+
+
+def _index_of(written):
+    """Return the index that is written, -1 if none is."""
     try:
-        return max(int(written), -1)
+        return max(int(written), -1) if b"_" not in written else -1
     except ValueError:
         return -1

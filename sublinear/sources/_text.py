@@ -26,6 +26,7 @@ from sublinear._readers.files import (
 )
 from sublinear._readers.svmlight_text import (
     check_index_base,
+    has_odd_bytes,
     has_rounded_label,
     is_sound_svmlight,
     svmlight_line_fault,
@@ -245,6 +246,8 @@ class SvmlightSource(_TextSource):
             raise ValueError("an index lies below the first one")
         if not is_sound_svmlight(X, y, shift):
             raise ValueError("a value is not finite, or an index is too large")
+        if has_odd_bytes(chunk):
+            raise ValueError("there is an underscore or a zero byte")
         if has_rounded_label(y, io.BytesIO(chunk)):
             raise ValueError("a label is a whole number that floats do not hold")
         return sparse.csr_array(X), y
