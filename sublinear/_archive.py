@@ -27,7 +27,12 @@ def write_archive(path, header, arrays):
     """Write a header, a JSON-ready dict with `format` and `version`, and arrays by name."""
     header = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(path) as stream:
-        np.savez(stream, **arrays, header=header)
+        try:
+            np.savez(stream, **arrays, header=header)
+        except ValueError as error:  # of closing the archive that Ctrl-C has cut
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
 
 
 def read_archive(path, format, version, build, *, required=(), known=None):

@@ -52,9 +52,9 @@ def replacing(path):
     target = _resolved(path)
     _remove_leftovers(target)
     beside = place_beside(target)
-    with naming_unwritten(path, target):
-        raw = NamedFile(path, beside)
     try:
+        with naming_unwritten(path, target):
+            raw = NamedFile(path, beside)
         with _locked(raw):
             with io.BufferedWriter(raw) as stream:
                 yield stream

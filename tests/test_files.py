@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 
+import numpy as np
 import pytest
 
 from sublinear import _files
+from sublinear._archive import write_archive
 from sublinear._files import check_writable, replacing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
@@ -121,3 +124,32 @@ def test_no_folder_is_said_by_the_writer(tmp_path):
     for attempt in (check_writable, lambda path: write(path, b"new")):
         with pytest.raises(OSError, match=f"cannot write {path}: there is no folder"):
             attempt(path)
+
+
+def test_ctrl_c_that_cuts_an_archive_is_no_other_error(tmp_path, monkeypatch):
+    write(tmp_path / "state", b"old")
+    opened, held = zipfile.ZipFile.open, []
+
+    def cut(self, *arguments, **options):
+        held.extend([self, opened(self, *arguments, **options)])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", cut)
+    with pytest.raises(KeyboardInterrupt):
+        write_archive(tmp_path / "state", {"format": "any", "version": 1}, {"a": np.ones(9)})
+    archive, handle = held
+    archive.fp, handle.close = None, lambda: None  # they have nothing to close any more
+    assert names(tmp_path) == ["state"]
+    assert (tmp_path / "state").read_bytes() == b"old"
+
+
+def test_ctrl_c_right_after_a_file_was_made_leaves_nothing(tmp_path, monkeypatch):
+    class Cut(_files.NamedFile):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_files, "NamedFile", Cut)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "state", b"new")
+    assert names(tmp_path) == []

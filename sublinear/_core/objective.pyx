@@ -43,7 +43,9 @@ cdef double LEAST_CURVATURE = 1e-300
 cdef enum:
     CACHED_ENTRIES = 1 << 14     # of rows that one reading is enough for
     SEEN = 16                    # an estimate reads one row in so many,
-    LEAST_SEEN = 1024            # but at least so many rows
+    LEAST_SEEN = 512             # but at least so many rows, and more where they are short:
+    MOST_LEAST = 1024            # up to so many of them,
+    WORTH_SEEING = 1 << 19       # or feature values
 
 # Times P(0): around a worse model a dual value, the difference of what it costs, would lose digits.
 MOST_OF_ZEROS = 16.0
@@ -391,7 +393,10 @@ cdef class Objective(WeightedExamples):
         duals, candidates
             As for `certificate`.
         """
-        one_in = max(1, min(SEEN, self.matrix.n_rows // LEAST_SEEN))
+        cdef Py_ssize_t n = self.matrix.n_rows
+        cdef Py_ssize_t least = min(
+            MOST_LEAST, WORTH_SEEING * n // max(1, self.matrix.n_stored))
+        one_in = max(1, min(SEEN, n // max(LEAST_SEEN, least)))
         sums = self.sums(candidates, w, duals, wants_inner=True, one_in=one_in) / self.total_weight
         conjugate, inner = sums[CONJUGATE], sums[INNER:]
         found = []
