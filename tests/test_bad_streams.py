@@ -351,6 +351,37 @@ def test_column_indices_out_of_range_are_named(binary):
         SDCAClassifier().fit_stream([(rows, y), (broken, y)])
 
 
+@pytest.mark.parametrize("estimator", [SDCAClassifier, PegasosClassifier, SDCARegressor])
+def test_arrays_shorter_than_row_pointers_say_are_named(estimator, binary):
+    X, y = binary
+    X = sparse.csr_array(X)
+    X.data, X.indices = X.data[:-200], X.indices[:-200]
+    options = {"classes": [0, 1]} if estimator is PegasosClassifier else {}
+    with pytest.raises(ValueError, match=r"not a valid CSR matrix: its row pointers"):
+        estimator().fit_stream([(X, y)], **options)
+
+
+@pytest.mark.parametrize("types", [("i2", "i2"), ("u4", "i4"), ("u4", "u4"), ("i4", "i8")])
+def test_column_indices_may_have_any_type(types, binary):
+    X, y = binary
+    X = sparse.csr_array(X)
+    models = []
+    for indices, offsets in (("i4", "i4"), types):
+        X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(offsets)
+        models.append(SDCAClassifier(random_state=0).fit_stream([(X, y)]))
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def test_blocks_of_big_endian_values_are_copied(binary):
+    X, y = binary
+    X = sparse.csr_array(X)
+    plain = PegasosClassifier(random_state=0).fit_stream([(X, y)], classes=[0, 1])
+    X.data = X.data.astype(">f8")
+    source = GeneratorSource(lambda: iter([(X, y)]))
+    swapped = PegasosClassifier(random_state=0).fit_stream(source, classes=[0, 1])
+    np.testing.assert_array_equal(swapped.coef_, plain.coef_)
+
+
 def test_blocks_without_rows_say_nothing_about_values(binary):
     X, y = binary
     nothing = X[:0].astype(np.float32), y[:0]

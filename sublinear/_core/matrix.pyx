@@ -533,17 +533,17 @@ cdef class Matrix:
         values = self.arrays[0][:self.n_stored] if self.is_sparse else self.arrays[0]
         return float(max(values.max(), -values.min())) if values.size else 0.0
 
-    def squared_norms(self, bint with_constant=True):
-        """Return |row i|^2 for every row, the constant entry included or not (float64)."""
-        result = np.empty(self.n_rows)
+    def squared_norms(self, bint with_constant=True, Py_ssize_t step=1):
+        """Return |row i|^2 of one row in `step`, the constant entry included or not (float64)."""
+        result = np.empty((self.n_rows + step - 1) // step)
         cdef double[::1] norms = result
-        cdef Py_ssize_t first, last, step = self.rows_per_call()
+        cdef Py_ssize_t first, k, at_once = self.rows_per_call()
         cdef Lines rows = self.rows
         rows.constant *= with_constant
-        for first in range(0, self.n_rows, step):
-            last = min(self.n_rows, first + step)
+        for first in range(0, norms.shape[0], at_once):
             with nogil:
-                squares(&rows, first, last, &norms[first])
+                for k in range(first, min(norms.shape[0], first + at_once)):
+                    squares(&rows, k * step, k * step + 1, &norms[k])
             PyErr_CheckSignals()
         return result
 

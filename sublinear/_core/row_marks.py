@@ -10,6 +10,8 @@ import zlib
 import numpy as np
 import scipy.sparse as sp
 
+from sublinear._core.matrix import csr_structure
+
 MOST_ROWS = 8  # of a block, to be looked at
 MOST_VALUES = 2**10  # of these rows together, or there are fewer; of longer dense rows, every k-th
 LEAST_STRIDE = 8  # of rows, however few a block has
@@ -112,9 +114,13 @@ def _entries(X, rows):
     """Return the values and columns of some rows of a CSR matrix, which slices slowly."""
     starts, ends = X.indptr[:-1][rows], X.indptr[1:][rows]
     sizes = ends - starts
-    places = np.repeat(ends - sizes.cumsum(), sizes)
-    places += np.arange(len(places), dtype=places.dtype)
-    return X.data[places].astype(np.float64), X.indices[places].astype(np.int64)
+    try:
+        places = np.repeat(ends - sizes.cumsum(), sizes)
+        places += np.arange(len(places), dtype=places.dtype)
+        return X.data[places].astype(np.float64), X.indices[places].astype(np.int64)
+    except (IndexError, ValueError):
+        csr_structure(X)  # says that row pointers are out of range
+        raise
 
 
 def _numbers(y):

@@ -87,8 +87,8 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.is_sparse |= matrix.is_sparse
         if callable(constant):
             squares += matrix.sum_of_squares()
-        some = Matrix(block.X[::ROWS_OF_A_LENGTH])
-        lengths.append((weights[::ROWS_OF_A_LENGTH], some.squared_norms()))
+        norms = matrix.squared_norms(step=ROWS_OF_A_LENGTH)
+        lengths.append((weights[::ROWS_OF_A_LENGTH], norms))
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():

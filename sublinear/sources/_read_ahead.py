@@ -3,6 +3,7 @@
 import contextlib
 import queue
 import threading
+from copy import deepcopy
 from mmap import mmap
 from numbers import Number
 
@@ -179,6 +180,8 @@ def _copied_part(part):
         return part
     if isinstance(part, np.ndarray):
         return part.copy(order="K")  # sums depend on it, in the last bits
+    if sparse.issparse(part):
+        return deepcopy(part)  # its own `copy` knows no big-endian values
     copy = getattr(part, "copy", None) or getattr(part, "clone", None)  # frames keep their names
     return copy() if copy else np.array(part)
 
