@@ -8,10 +8,11 @@ A choice has
     counts       whether iterates must be counted, and `averages`, whether summed too
     keeps_best   whether `models` returns several, of which the one with the best objective counts
     next_record    `record(iterates)` is to be called when that many iterates are counted
-    models(iterates)             the candidates (float64)
-    state(n_averaged, sum_of_iterates), resume(iterates, state)
+    models(iterates)             the candidates, arrays of their own (float64)
+    state(n_averaged, sum_of_iterates), resume(iterates, state, like)
 
-A state is flat and holds the iterates counted; one of another choice is ignored by `resume`.
+A state is flat and holds the iterates counted; one of another choice is ignored by `resume`, whose
+`like` is an array of the shape of an iterate.
 """
 
 import math
@@ -47,17 +48,16 @@ class Last:
             "sum_of_iterates": sum_of_iterates,
         }
 
-    def resume(self, iterates, state):
+    def resume(self, iterates, state, like):
         name = take(state, "average", "")
         if name not in AVERAGES:
             raise refusal(state, "average", f"is none of {tuple(AVERAGES)}")
         if name == self.name:
-            w = iterates.to_array()
-            self._resume(state, w)
-            total = take(state, "sum_of_iterates", w) if self.averages else 0.0
+            self._resume(state, like)
+            total = take(state, "sum_of_iterates", like) if self.averages else 0.0
             iterates.set_average(total, take(state, "n_averaged", 0))
 
-    def _resume(self, state, w):
+    def _resume(self, state, like):
         self.next_record = take(state, "next_record", 0)
 
 
@@ -96,10 +96,10 @@ class Tail(Mean):
         before = {"n_before": self.n_before, "sum_before": self.sum_before}
         return super().state(n_averaged, sum_of_iterates) | before
 
-    def _resume(self, state, w):
-        super()._resume(state, w)
+    def _resume(self, state, like):
+        super()._resume(state, like)
         self.n_before = take(state, "n_before", 0)
-        self.sum_before = take(state, "sum_before", w if self.n_before else 0.0)
+        self.sum_before = take(state, "sum_before", like if self.n_before else 0.0)
 
 
 class Random(Last):
@@ -127,7 +127,9 @@ class Random(Last):
         self.next_picks, self.kept, self.next_record = picks, kept, min(picks)
 
     def models(self, iterates):
-        return [iterates.to_array()] if self.kept[0] is None else self.kept
+        if self.kept[0] is None:
+            return [iterates.to_array()]
+        return [kept.copy() for kept in self.kept]
 
     def state(self, n_averaged, sum_of_iterates):
         return super().state(n_averaged, sum_of_iterates) | {
@@ -137,12 +139,12 @@ class Random(Last):
             "kept_1": self.kept[1],
         }
 
-    def _resume(self, state, w):
-        super()._resume(state, w)
+    def _resume(self, state, like):
+        super()._resume(state, like)
         self.seed = take(state, "seed", np.array(self.seed)).tolist()
         self.next_picks = take(state, "next_picks", np.array(self.next_picks)).tolist()
         if self.next_record > 1:  # both are kept since the first iterate
-            self.kept = [take(state, "kept_0", w), take(state, "kept_1", w)]
+            self.kept = [take(state, "kept_0", like), take(state, "kept_1", like)]
 
 
 def mean_with(iterates, n_before, sum_before):
@@ -151,7 +153,8 @@ def mean_with(iterates, n_before, sum_before):
     if count == 0:
         return iterates.to_array()
     mean = iterates.sum_of_iterates()
-    mean += sum_before
+    if n_before > 0:
+        mean += sum_before
     mean /= count
     return mean
 

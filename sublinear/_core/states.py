@@ -105,10 +105,10 @@ def take(state, name, like, *, any_length=False):
         raise refusal(state, name, f"is {_described(value)} in place of {_described(present)}")
     if present.dtype.kind in "iu" and not np.all((value >= 0) & (value <= LARGEST)):
         raise refusal(state, name, f"is no count: {value}")
-    is_from_file = isinstance(state, State) and state.file
-    is_number = present.dtype.kind == "f" and np.isfinite(present).all()
-    if is_from_file and is_number and np.isnan(value).any():
-        raise refusal(state, name, "is not a number")
+    if isinstance(state, State) and state.file:
+        is_number = present.dtype.kind == "f" and np.isfinite(present).all()
+        if is_number and np.isnan(value).any():
+            raise refusal(state, name, "is not a number")
     if isinstance(like, np.ndarray):
         return value.astype(present.dtype, copy=False)
     return type(like)(value[()])

@@ -115,7 +115,7 @@ cdef class Epochs(Solver):
         self.weight_vector.set(take(state, "w", self.weight_vector.values))
         self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
         self._resume_ball(state)
-        self.output.resume(self.weight_vector, state)
+        self.output.resume(self.weight_vector, state, self.weight_vector.values)
         self.next_record = self.output.next_record
 
     cdef _find_ball(self, double loss, double weight):
@@ -287,7 +287,7 @@ cdef class SubgradientSteps(Epochs):
 
     def model(self):
         """Return the weights chosen by `average` as a new array (float64)."""
-        return self.shaped(self.output.models(self.weight_vector)[0].copy())
+        return self.shaped(self.output.models(self.weight_vector)[0])
 
     def certify(self, rounded):
         """Return the model and its certificate (see `_drive`)."""

@@ -84,4 +84,5 @@ cdef inline void count_in_average(ScaledVector* w) noexcept nogil:
 
 cdef class WeightVector:
     cdef ScaledVector vector
-    cdef object values, correction
+    cdef readonly object values
+    cdef object correction

@@ -9,8 +9,9 @@ from sublinear._core.matrix cimport Matrix
 
 
 cdef void refresh_norm(ScaledVector* w) noexcept nogil:
-    w.squared_norm = dense_squares64(w.values, w.size) * w.scale * w.scale
-    w.drift = 0
+    if w.keeps_norm:
+        w.squared_norm = dense_squares64(w.values, w.size) * w.scale * w.scale
+        w.drift = 0
 
 
 cdef void fold_scale(ScaledVector* w) noexcept nogil:
@@ -67,7 +68,7 @@ cdef class WeightVector:
 
     @property
     def squared_norm(self):
-        """|w|^2, kept up to date by every operation if keeps_norm."""
+        """|w|^2, kept up to date by every operation; only if keeps_norm."""
         return self.vector.squared_norm
 
     @property
@@ -88,9 +89,16 @@ cdef class WeightVector:
 
     def sum_of_iterates(self):
         """Return the sum of the iterates counted so far (float64)."""
-        total = self.vector.sum_of_scales * self.values
-        total += self.correction
-        return total
+        result = np.empty(self.vector.size)
+        cdef double[::1] total = result
+        cdef const double* values = self.vector.values
+        cdef const double* correction = self.vector.correction
+        cdef double scale = self.vector.sum_of_scales
+        cdef Py_ssize_t j
+        with nogil:
+            for j in range(self.vector.size):
+                total[j] = scale * values[j] + correction[j]
+        return result
 
     def settle(self):
         """Return w and the sum of the iterates counted, or 0 if there is no average.

@@ -332,7 +332,7 @@ cdef class Pegasos(Epochs):
 
     def model(self):
         """Return the weights chosen by the output as a new array (float64)."""
-        return np.array(self.output.models(self)[0])
+        return self.output.models(self)[0]
 
     def duals(self):
         """Return feasible duals near those of the last iterate (float64)."""

@@ -148,8 +148,8 @@ class StructuredPegasos(Solver):
 
     def resume(self, state):
         """Go on from a `state()`; there is no certificate then."""
-        self.weight_vector.set(take(state, "w", self.weight_vector.to_array()))
-        self.output.resume(self.weight_vector, state)
+        self.weight_vector.set(take(state, "w", self.weight_vector.values))
+        self.output.resume(self.weight_vector, state, self.weight_vector.values)
         self.n_drawn = take(state, "n_drawn", self.n_drawn)
         self.is_resumed = True
 
@@ -186,7 +186,7 @@ class StructuredPegasos(Solver):
 
     def model(self):
         """Return the weights chosen by `average`."""
-        return self.output.models(self.weight_vector)[0].copy()
+        return self.output.models(self.weight_vector)[0]
 
     def dual(self):
         """Return the dual value of the outputs found so far, shrunk to be feasible."""

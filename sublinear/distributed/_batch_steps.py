@@ -308,7 +308,7 @@ class BatchSteps(Rounds):
 
     def model(self):
         """Return the weights chosen by the average."""
-        return np.array(self.output.models(self)[0])
+        return self.output.models(self)[0]
 
     def certify(self, rounded):
         """Return the best model with its certificate, that of the mean pulls (`_drive`)."""
@@ -370,7 +370,7 @@ class BatchSteps(Rounds):
 
     def _set_iterate(self, state):
         restore(self, ITERATE, state)
-        self.output.resume(self, part_of(state, "output"))
+        self.output.resume(self, part_of(state, "output"), self.w)
 
     def state(self):
         """As Rounds.state."""
