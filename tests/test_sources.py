@@ -418,6 +418,15 @@ def test_what_a_header_and_a_label_is(tmp_path, read):
         np.testing.assert_array_equal(labels, y)
 
 
+@pytest.mark.parametrize("mark", ["", "?", "-", "NA", "#N/A", "<NA>", "null"])
+def test_a_value_that_is_missing_is_no_name_of_a_column(tmp_path, mark):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"1,{mark},0\n3,4,1\n5,6,0\n")
+    for read in (load, lambda path: list(CSVSource(path))):
+        with pytest.raises(ValueError, match="line 1: column 2"):
+            read(path)
+
+
 @pytest.mark.parametrize("block_bytes", [1, 2**20])
 @pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\x1c", "\x85"])
 def test_spaces_beside_numbers_do_not_matter(tmp_path, space, block_bytes):

@@ -24,7 +24,7 @@ from sublinear._readers.files import (
 from sublinear._warnings import warn
 
 CHUNK = 2**22  # bytes of text
-_MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
+_MISSING = ("", "?", "-", "na", "#na", "<na>", "n/a", "#n/a", "null", "none")  # "nan" is a number
 _UNCLOSED = "a quote is not closed where the line ends"
 _NOT_UTF8 = "the text is not UTF-8: convert the file"
 
