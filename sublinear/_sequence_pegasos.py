@@ -81,8 +81,19 @@ def _joined(matrices):
     library = type(matrices[0]).__module__.partition(".")[0]
     if library in FRAMES and len(columns) == len(matrices):
         return import_module(library).concat(matrices, **FRAMES[library])
+    widths = [matrix.shape[1:] for matrix in map(_matrix, matrices)]
+    for number, width in enumerate(widths, start=1):
+        if width != widths[0]:
+            raise ValueError(
+                "the matrices of X must have the same columns: matrix 1 has "
+                f"{_described(widths[0])}, matrix {number} {_described(width)}"
+            )
     stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
     return stack(matrices)
+
+
+def _described(width):
+    return f"{width[0]} columns" if len(width) == 1 else f"{1 + len(width)} dimensions"
 
 
 def _columns(X):

@@ -458,6 +458,20 @@ def test_errors_of_equal_rows_add_up(halves, waves, name_and_kernel, shift):
         assert (np.abs(computed - exact) <= 0.6 * errors + 1e-13 * np.abs(exact)).all()
 
 
+def test_errors_count_offsets_that_move_all_margins(halves):
+    """What centring took off is rounded: it changes v'Kv / 2 by sum v / 2 times the offset."""
+    X, y = halves[0] + 1e4, halves[1]
+    rows = kernel_rows(Linear(), X)
+    assert rows.is_centred
+    loss, v = REGISTRY["hinge"].loss(), np.full(300, 0.5)
+    objective = KernelObjective(rows, y, loss, np.ones(300), shift=1.0)
+    objective.refine()
+    moved = np.sum(objective.squared_sizes() * v**2)
+    together = objective.offset_error(np.sum(v**2), moved)
+    _, dual = objective.errors(v, objective.margins_of(v), 0.0)
+    assert dual >= together * v.sum() / 2 > 0
+
+
 @pytest.mark.parametrize(
     ("power", "n_distinct", "C", "kernel"),
     [

@@ -235,6 +235,36 @@ def test_margins_stay_those_of_the_coefficients():
     np.testing.assert_allclose(solver.margins, problem.K @ solver.coefficients, atol=2e-5)
 
 
+def test_margins_of_a_known_product_are_gone_on_from():
+    problem = Problem("squared", shift=2.25)
+    solver = problem.solver(block_size=32)
+    for _ in range(3):
+        solver.advance(2**60)
+    problem.objective.use_products(lambda v: (problem.K - 2.25) @ v)
+    assert solver.refine()
+    for _ in range(5):
+        solver.advance(2**60)
+    np.testing.assert_allclose(solver.margins, problem.K @ solver.coefficients, atol=1e-4)
+
+
+def test_an_ascent_that_went_astray_is_undone_with_its_intercept():
+    class Astray(KernelObjective):
+        n_values = 0
+
+        def values(self, *arguments):
+            self.n_values += 1
+            primal, dual = super().values(*arguments)
+            return primal, 1e9 if self.n_values % 5 == 0 else dual
+
+    problem = Problem("squared", shift=2.25)
+    rows = problem.objective.rows
+    problem.objective = Astray(rows, problem.y, problem.loss, problem.scales, shift=2.25)
+    solver = problem.solver(block_size=32)
+    for _ in range(24):
+        solver.advance(2**60)
+    np.testing.assert_allclose(solver.margins, problem.K @ solver.coefficients, atol=1e-4)
+
+
 @pytest.mark.parametrize("budget", [100, 151, 1000, 20_000])
 def test_a_budget_is_never_exceeded_and_used(budget):
     solver = Problem().solver(max_accesses=budget)
@@ -282,6 +312,19 @@ def test_a_start_is_made_feasible_and_gone_on_from():
     wild = Problem(free_intercept=True).solver(coefficients=np.linspace(-9, 5, 150))
     wild.advance(2**60)
     assert abs(wild.coefficients.sum()) < 1e-9 * np.abs(wild.coefficients).sum()
+
+
+def test_a_restart_with_other_scales_has_other_curvatures():
+    """The block holds curvatures, so that of the same rows serves no longer."""
+    problem = Problem("squared_hinge", C=1e-2)
+    solver, rows = problem.solver(), problem.objective.rows
+    for _ in range(10):
+        solver.advance(2**60)
+    solver.restart(KernelObjective(rows, problem.y, problem.loss, 1e4 * problem.scales))
+    for _ in range(8):
+        solver.advance(2**60)
+    _, primal, dual = solver.certify(None)
+    assert primal - dual <= 1e-3 * primal
 
 
 @pytest.mark.parametrize("weighted", [False, True])

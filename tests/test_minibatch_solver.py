@@ -405,15 +405,15 @@ def test_lemma_3_is_exact_for_equal_rows(size):
     assert one_safe_step(problem, size, a, seed=0) == pytest.approx(bound, rel=1e-12)
 
 
-def two_identical_examples(rule):
-    """Section 4.1: n = b = 2, Q_ij = 1, lambda = 1 / n."""
-    loss = MARGIN_LOSSES["hinge"].loss()
-    objective = Objective(Matrix(np.ones((2, 1))), np.ones(2), loss, 0.5)
-    return MiniBatchSDCA(objective, bits(), batch_size=2, rule=rule, beta=safe_beta(2, 2, 1.0))
+def identical_examples(rule, n=2, duals=None):
+    """Section 4.1: n = b, Q_ij = 1, lambda = 1 / n."""
+    loss, beta = MARGIN_LOSSES["hinge"].loss(), safe_beta(n, n, 1.0)
+    objective = Objective(Matrix(np.ones((n, 1))), np.ones(n), loss, 1 / n)
+    return MiniBatchSDCA(objective, bits(), batch_size=n, rule=rule, beta=beta, duals=duals)
 
 
 def test_two_identical_examples_cycle_under_the_naive_rule():
-    solver = two_identical_examples("naive")
+    solver = identical_examples("naive")
     for _ in range(5):
         for duals in (1.0, 0.0):
             run_epochs(solver, 1)
@@ -422,9 +422,20 @@ def test_two_identical_examples_cycle_under_the_naive_rule():
     assert solver.diverged
 
 
+def test_a_cycle_below_the_duals_it_began_with_is_divergence():
+    """Of four examples w goes from 0 to 4 and back; the optimum is 1."""
+    solver = identical_examples("naive", 4, np.full(4, 0.22))
+    assert not solver.diverged
+    for _ in range(12):
+        run_epochs(solver, 1).certify(unchanged)
+    assert set(solver.duals()) <= {0.0, 1.0} and solver.diverged
+    run_epochs(solver, 1).certify(unchanged)
+    assert solver.diverged
+
+
 @pytest.mark.parametrize("rule", ["safe", "aggressive"])
 def test_two_identical_examples_converge_under_the_others(rule):
-    solver = run_epochs(two_identical_examples(rule), 3)
+    solver = run_epochs(identical_examples(rule), 3)
     np.testing.assert_allclose(solver.duals(), [0.5, 0.5])
     _, primal, dual = solver.certify(unchanged)
     assert primal == pytest.approx(0.25)

@@ -304,6 +304,19 @@ def test_values_of_zeros(name):
     assert primal == pytest.approx(at_zero, rel=1e-12) and dual <= primal
 
 
+def test_duals_out_of_balance_gain_by_an_offset_before_they_are_shrunk():
+    """D(t a) - D(0) is at least t gain - t^2 square / 2, which is greatest at gain / square."""
+    random = np.random.default_rng(0)
+    X, y, offset = random.normal(size=(200, 5)), random.normal(size=200), -1e3
+    loss = REGISTRY["squared"].loss()
+    objective = Objective(Matrix(X, 2.0), y, loss, ALPHA, free_intercept=True)
+    duals = 100 + random.normal(size=200)
+    w = objective.weights_of_dual(duals)
+    gain = -np.mean(duals**2 / 2 - y * duals) - offset * np.mean(duals)
+    factor = objective.shrinkage(w, objective.cost_of(duals), offset)
+    assert factor == pytest.approx(gain / (ALPHA * w @ w), rel=1e-9) and 0 < factor < 1
+
+
 def test_make_feasible_works_in_place():
     problem = Problem("hinge", 4)
     problem.y[:] = [1, -1, 1, -1]

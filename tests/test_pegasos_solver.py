@@ -333,6 +333,18 @@ def test_certificates_of_free_biases_are_bounds_at_any_time(name, bias, weighted
     assert highest >= best * (0.5 if bias == "batch" else 0.9)
 
 
+def test_the_bias_of_a_certificate_is_best_for_all_examples():
+    problem = Problem(n_rows=60)
+    problem.weights = np.where(problem.y > 0, 9.0, 1.0)
+    objective = problem.objective(bias="batch")
+    solver = run_epochs(Pegasos(objective, bits(), batch_size=20, bias="batch"), 3)
+    model, primal, _ = solver.certify(lambda w: w)
+    for move in np.linspace(-1, 1, 81):
+        other = model.copy()
+        other[-1] += move
+        assert primal <= objective.primal(other) + 1e-12
+
+
 def test_the_search_takes_few_fits_and_starts_each_from_the_last():
     problem = Problem(n_rows=60)
     problem.y = np.where(problem.X[:, 0] > -0.2, 1.0, -1.0)
@@ -427,6 +439,23 @@ def test_whole_epochs_leave_feasible_duals(name, size, weighted, projection):
             rtol=1e-9,
             atol=1e-12,
         )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("learning_rate", "eta0"), [*RATES, ("constant", 10.0)])
+def test_duals_follow_w_under_every_schedule(learning_rate, eta0, weighted):
+    """With batches of all rows they are feasible.
+
+    Where eta0 is 1 / alpha = 20, every step forgets w; where it is half of that, the scale of w
+    soon is so small that it is folded into the values.
+    """
+    problem = Problem(weighted=weighted)
+    options = {"batch_size": 24, "learning_rate": learning_rate, "eta0": eta0}
+    solver = Pegasos(problem.objective(), bits(), **options)
+    for _ in range(4):
+        run_epochs(solver, 200)
+        w = values.weights_of_dual(problem.X, problem.alpha, solver.duals(), problem.weights)
+        np.testing.assert_allclose(w, solver.weight_vector.to_array(), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.optimize import minimize
 from stepping import advance_to, bits, run_epochs, unchanged
 
 from sublinear._core import order
+from sublinear._core.examples import count_awake
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES, Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -352,21 +354,35 @@ def test_heavy_examples_are_in_every_estimate():
             assert solver.pass_loss == pytest.approx(1, abs=0.05)
 
 
+def passes_over_blocks(problem, blocks, count, seed=0, stops=False):
+    """Return the solver after so many passes; between blocks a new one goes on if it stops."""
+    (n, d), weights = problem.X.shape, problem.weights
+    loss, total = problem.objective().loss, n if weights is None else weights.sum()
+    solver = BlockwiseSDCA(bits(seed), np.zeros(d), n, problem.X.size)
+    duals, sleep = np.zeros(n), np.zeros(n, dtype=np.uint8)
+    for _ in range(count):
+        solver.begin(count_awake(sleep))
+        for rows in blocks:
+            matrix, own = Matrix(problem.X[rows]), None if weights is None else weights[rows]
+            objective = Objective(
+                matrix, problem.y[rows], loss, problem.alpha, own, 1, total_weight=total
+            )
+            solver.enter(objective, duals[rows].copy(), sleep[rows])
+            assert solver.advance(solver.accesses + problem.X.size)
+            duals[rows] = solver.leave()
+            if stops and rows is not blocks[-1]:
+                state = solver.state()
+                solver = BlockwiseSDCA(bits(seed + 1), np.zeros(d), n, problem.X.size)
+                solver.set_state(state)
+        solver.end()
+    return solver
+
+
 def test_examples_are_heavy_beside_those_of_all_blocks():
     problem = Problem("hinge", n_rows=4000, alpha=1e6, weighted=True)
     problem.weights[:20] = 1e4
-    loss, total = REGISTRY["hinge"].loss(), problem.weights.sum()
     for seed in range(4):
-        solver = BlockwiseSDCA(bits(seed), np.zeros(6), 4000, problem.X.size)
-        solver.begin(4000)
-        for rows in (slice(20), slice(20, 4000)):
-            matrix, own = Matrix(problem.X[rows]), problem.weights[rows]
-            objective = Objective(matrix, problem.y[rows], loss, 1e6, own, 1, total_weight=total)
-            n = matrix.n_rows
-            solver.enter(objective, np.zeros(n), np.zeros(n, dtype=np.uint8))
-            assert solver.advance(solver.accesses + problem.X.size)
-            solver.leave()
-        solver.end()
+        solver = passes_over_blocks(problem, (slice(20), slice(20, 4000)), 1, seed)
         assert solver.pass_loss == pytest.approx(1, abs=0.05)
 
 
@@ -398,6 +414,32 @@ def test_the_mean_of_the_pass_is_a_candidate():
         np.testing.assert_array_equal(solver.candidates()[1], candidates[1])
     solver.advance(solver.accesses + 2000)
     assert not np.array_equal(solver.candidates()[1], candidates[1])
+
+
+BLOCKS = slice(300), slice(300, 3100), slice(3100, 6000)  # the mean begins after 375 rows
+
+
+def in_blocks(below):
+    """Return the shuffle of a first pass over the blocks."""
+    shuffled = fisher_yates(below)
+    return lambda examples: np.concatenate([shuffled(examples[rows]) for rows in BLOCKS])
+
+
+def test_the_mean_of_a_pass_over_blocks():
+    problem = Problem("hinge", n_rows=6000, n_columns=3, alpha=1e-4)
+    iterates = [w for _, w, _, _ in islice(problem.steps(shuffle=in_blocks), 6000)]
+    w, mean = passes_over_blocks(problem, BLOCKS, 1).candidates()
+    np.testing.assert_allclose(w, iterates[-1], rtol=1e-9)
+    np.testing.assert_allclose(mean, np.mean(iterates[6000 // 16 :: 4], axis=0), rtol=1e-9)
+
+
+def test_a_pass_over_blocks_goes_on_from_its_state():
+    problem = Problem("hinge", n_rows=6000, n_columns=3, alpha=1e-4)
+    whole, stopped = (
+        passes_over_blocks(problem, BLOCKS, 3, stops=stops) for stops in (False, True)
+    )
+    np.testing.assert_array_equal(stopped.candidates(), whole.candidates())
+    assert stopped.estimate() == whole.estimate()
 
 
 def rounded_sum(problem, duals):
@@ -436,8 +478,9 @@ def test_rows_that_cannot_be_packed():
 
 
 @pytest.mark.parametrize("pack", PACKING)
-def test_start_from_given_duals(pack):
-    problem = Problem("hinge")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_start_from_given_duals(weighted, pack):
+    problem = Problem("hinge", weighted=weighted)
     start = np.random.default_rng(2).normal(size=40)
     objective = problem.objective()
     solver = SDCA(objective, bits(), start, pack)

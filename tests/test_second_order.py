@@ -320,6 +320,35 @@ def test_its_gap_is_that_of_a_certificate(name, free):
     assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
 
 
+@pytest.mark.parametrize("name", ["hinge", "absolute", "epsilon_insensitive"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_its_candidates_are_feasible(name, weighted):
+    X, y = make_data(name, n_rows=24)
+    weights = np.random.default_rng(1).integers(1, 4, len(y)) / 2.0 if weighted else None
+    objective = make_objective(name, X / SCALES, y, weights)
+    method = InteriorPoint(objective)
+    for _ in range(8):
+        assert method.iterate()
+        for candidate in method.candidates():
+            duals = candidate()
+            feasible = duals.copy()
+            objective.make_feasible(feasible)
+            np.testing.assert_allclose(duals, feasible, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_its_duals_off_their_bounds_make_up_the_weights(weighted):
+    """Where alpha is small, w(a) follows the least change of a dual."""
+    X, y = make_data("hinge", n_rows=300)
+    weights = np.random.default_rng(1).integers(1, 4, len(y)) / 2.0 if weighted else None
+    objective = make_objective("hinge", X / SCALES, y, weights, alpha=1e-6)
+    method = InteriorPoint(objective)
+    while method.gap > 1e-9 * method.primal:
+        assert method.iterate()
+    w = objective.weights_of_dual(method.candidates()[0]())
+    assert np.linalg.norm(w - method.w) < 1e-7 * np.linalg.norm(method.w)
+
+
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

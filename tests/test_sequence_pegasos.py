@@ -177,6 +177,16 @@ def test_the_dual_value_is_that_of_the_paths_found():
     assert solver.dual() == pytest.approx(best, rel=1e-9)
 
 
+def test_a_resumed_solver_has_no_dual_value():
+    """It does not know the errors of the paths that made up the weights."""
+    solvers = [ChainPegasos(Problem().objective(), bits()) for _ in range(2)]
+    solvers[0].advance(2**60)
+    solvers[1].resume(solvers[0].state())
+    for solver, is_bound in zip(solvers, (True, False), strict=True):
+        solver.advance(2**60)
+        assert np.isfinite(solver.dual()) == is_bound
+
+
 def test_slices_change_nothing():
     problem = Problem()
 
@@ -406,6 +416,8 @@ def test_bad_input():
         (((matrix for matrix in matrices), labels), r"X is a generator: pass a list, list\(X\)"),
         ((matrices, iter(labels)), r"pass a list, list\(y\)"),
         (([], []), "there are no sequences"),
+        (([*matrices[:-1], matrices[-1][:, :2]], labels), "matrix 1 has . columns, matrix 10 2 "),
+        (([*matrices[:-1], matrices[-1][:, 0]], labels), "matrix 10 1 dimensions"),
         ((matrices, ["NVD"] * len(matrices)), "as many label sequences"),
         ((matrices, range(len(matrices))), "as many label sequences"),
     ):

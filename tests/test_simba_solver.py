@@ -97,6 +97,14 @@ def test_rounds_double_and_have_means_of_their_own():
     np.testing.assert_allclose(ours.means()[2], np.mean(weights, axis=0), rtol=1e-9)
 
 
+def test_every_round_has_its_own_mean_of_the_bias():
+    X, _ = problem()
+    ours = solver(X, np.ones(30), round_steps=50, growth=2)
+    for _ in range(3):
+        assert ours.advance(2**60)
+        assert ours.means()[1] == 1  # as b is the sign of p'y in every step
+
+
 @pytest.mark.parametrize("make", [sparse.csr_array, np.asarray, np.asfortranarray])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_layouts_give_the_same(make, dtype):

@@ -131,6 +131,16 @@ def test_a_budget_is_never_exceeded(schedule):
     assert 0 < solver.accesses <= limit
 
 
+def test_a_budget_is_not_exceeded_by_rows_of_equal_length():
+    """Whether blocks fit is seen from the longest row alone if that is enough for both halves."""
+    X = sparse.csr_array(np.random.default_rng(0).normal(size=(512, 8)))
+    objective = Objective(Matrix(X), np.ones(512), Squared(), 1e-2, None, 2)
+    for limit in range(1, X.nnz + 1, 97):
+        solver = make(RowHalves, objective)
+        solver.advance(limit)
+        assert solver.accesses <= limit
+
+
 PRINT_WEIGHTS = """
 import numpy as np
 import test_two_threads as here
@@ -176,6 +186,45 @@ def test_steps_that_do_not_see_each_other_are_noticed(schedule):
     _, primal, dual = solver.certify(unrounded)
     assert np.isfinite(solver.w).all()
     assert abs(primal - dual) < 1e-6 * primal
+
+
+def test_both_threads_forget_what_steps_have_spoilt():
+    class Watched(ColumnHalves):
+        n_forgotten = 0
+
+        def _forget(self):
+            self.n_forgotten += 1
+            super()._forget()
+
+    y = np.where(np.arange(640) % 3 == 0, -1.0, 1.0)
+    objective = Objective(Matrix(sparse.csr_array(np.ones((640, 4)))), y, Squared(), 1e-6)
+    solver = make(Watched, objective)
+    for _ in range(5):
+        solver.advance(UNLIMITED)
+    assert solver.n_forgotten == 1
+    w = objective.weights_of_dual(solver.duals())
+    np.testing.assert_allclose(solver.w, w, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_where_rows_share_nothing_delays_are_not_dropped(schedule):
+    """Nor where |w|^2 falls, as after a restart: what is seen of it is that of each pass alone."""
+
+    class Watched(schedule):
+        n_dropped = 0
+
+        def _drop_delays(self):
+            self.n_dropped += 1
+            super()._drop_delays()
+
+    X, y = sparse.eye_array(2000, format="csr"), np.random.default_rng(0).normal(size=2000)
+    solver = make(Watched, Objective(Matrix(X), y, Squared(), 1e-1, None, 2))
+    for _ in range(8):
+        solver.advance(UNLIMITED)
+    solver.restart(1e-4)
+    for _ in range(12):
+        solver.advance(UNLIMITED)
+    assert solver.n_dropped == 0
 
 
 def passes_to(tol, solver):
@@ -228,6 +277,19 @@ def test_warm_start_and_restart():
             first.w, objective.weights_of_dual(first.duals()), rtol=1e-9, atol=1e-11
         )
         objective.alpha = 1e-2
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_both_threads_shrink_duals_that_come_from_elsewhere(schedule):
+    objective = problem(loss=Squared(), alpha=1.0)
+    random = np.random.default_rng(0)
+    solver = make(schedule, objective, duals=10 * random.normal(size=301))
+    solver.shrink()
+    assert not solver.duals().any()
+    solver.advance(UNLIMITED)
+    assert solver.w.any()
+    w = objective.weights_of_dual(solver.duals())
+    np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
