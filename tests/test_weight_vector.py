@@ -221,6 +221,8 @@ def test_without_norm_or_average():
     np.testing.assert_array_equal(vector.average(), EXTENDED[3])
     with pytest.raises(ValueError, match="keeps_norm"):
         vector.project(1.0)
+    with pytest.raises(ValueError, match="averaged"):
+        vector.sum_of_iterates()
 
 
 def test_bad_arguments():

@@ -118,7 +118,7 @@ def _entries(X, rows):
         places = np.repeat(ends - sizes.cumsum(), sizes)
         places += np.arange(len(places), dtype=places.dtype)
         return X.data[places].astype(np.float64), X.indices[places].astype(np.int64)
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, MemoryError):
         csr_structure(X)  # says that row pointers are out of range
         raise
 

@@ -88,7 +88,9 @@ cdef class WeightVector:
         self.restart_average()
 
     def sum_of_iterates(self):
-        """Return the sum of the iterates counted so far (float64)."""
+        """Return the sum of the iterates counted so far (float64); only if averaged."""
+        if self.correction is None:
+            raise ValueError("a sum of iterates needs averaged=True")
         result = np.empty(self.vector.size)
         cdef double[::1] total = result
         cdef const double* values = self.vector.values
