@@ -224,3 +224,16 @@ def test_several_classes(kind):
     )
     assert high - low > 0.05
     np.testing.assert_allclose(model.intercept_[2], (low + high) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["memory", "stream", "partitions"])
+def test_targets_within_the_tube_need_no_weights(kind):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 3))
+    y = random.beta(1, 4, size=400) * 0.19 + 7  # most of them far below the middle
+    model = fits(kind, "epsilon_insensitive", X, y, 0, epsilon=0.1, alpha=1e-4)
+    assert model.result_.status == "converged"
+    assert model.result_.primal == model.result_.dual == 0
+    assert not model.coef_.any()
+    assert model.intercept_ == pytest.approx((y.min() + y.max()) / 2, abs=1e-9)
+    assert model.n_iter_ <= 200

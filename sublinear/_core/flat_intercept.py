@@ -101,10 +101,10 @@ def centred(model, constant, found, rounded):
     return model if found.low <= constant * model[-1] <= found.high else None
 
 
-def in_the_middle(objective, duals, model, primal, rounded):
-    """Return a model with the middle of its best intercepts, and its primal value.
+def in_the_middle(objective, duals, model, primal, dual, rounded):
+    """Return a model with the middle of its best intercepts, its primal value, a dual value.
 
-    Both as they are unless the duals tell that there are several.
+    All as they are unless the duals tell that there are several.
 
     Parameters
     ----------
@@ -112,14 +112,30 @@ def in_the_middle(objective, duals, model, primal, rounded):
         Of all examples.
     duals : ndarray of shape (n_rows,), float64
     model : ndarray of shape (n_weights,), float64
-    primal : float
+    primal, dual : float
     rounded : callable
         As for `centred`.
     """
-    if not (objective.free_intercept and are_balanced(objective.masses_of_ends(duals))):
-        return model, primal
-    found = suited(objective, duals, model)
-    middle = centred(model, objective.matrix.constant, found, rounded)
+    masses = objective.masses_of_ends(duals)
+    if not (objective.free_intercept and are_balanced(masses)):
+        return model, primal, dual
+    beside = weights_beside(masses, model)
+    found = suited(objective, duals, beside)
+    middle = centred(beside, objective.matrix.constant, found, rounded)
     if middle is None:
-        return model, primal
-    return middle, objective.penalty(middle) + found.loss / objective.total_weight
+        return model, primal, dual
+    primal = objective.penalty(middle) + found.loss / objective.total_weight
+    return middle, primal, dual_beside(masses, primal, dual)
+
+
+def weights_beside(masses, model):
+    """Return the weights that intercepts are to suit: zeros where all duals are about to be.
+
+    Those of a model that is as good would take forever to vanish.
+    """
+    return model if max(masses) > 0 else np.zeros_like(model)
+
+
+def dual_beside(masses, primal, dual):
+    """Return the dual value beside a model in the middle: where it is zeros, that of zeros."""
+    return dual if max(masses) > 0 else primal

@@ -440,7 +440,8 @@ cdef class SDCA(Solver):
         best = int(np.argmin(primals))
         model, primal = models[best], primals[best]
         if self.objective.free_intercept:
-            model, primal = in_the_middle(self.objective, self.duals(), model, primal, rounded)
+            model, primal, dual = in_the_middle(
+                self.objective, self.duals(), model, primal, dual, rounded)
             self.certified_gap = primal - dual
         return model.copy() if model is self.w else model, primal, dual
 

@@ -168,7 +168,7 @@ class _LinearSpace(_Space):
                 break
         if found is None:
             return models[k], primal, best, None
-        return *in_the_middle(objective, found, models[k], primal, rounded), best, found
+        return *in_the_middle(objective, found, models[k], primal, best, rounded), found
 
     def adopt_duals(self, duals, iterate):
         constant = self.first.objective.matrix.constant

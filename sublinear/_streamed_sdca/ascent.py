@@ -220,8 +220,11 @@ class StreamedAscent:
         return duals
 
     def flat_problems(self, at_end):
-        """Return the problems whose duals may suit several intercepts, as far as that is known."""
-        return [k for k, masses in enumerate(self.of_ends) if at_end and are_balanced(masses)]
+        """Return the problems whose duals may suit several intercepts, with masses of their ends.
+
+        As far as that is known: at the end of a pass.
+        """
+        return [pair for pair in enumerate(self.of_ends) if at_end and are_balanced(pair[1])]
 
     def adopt(self, k, duals, w, mass, last_weight):
         """Take duals of a problem, with their w, and a weight of the constant column.

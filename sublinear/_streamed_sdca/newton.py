@@ -87,7 +87,7 @@ class StreamedNewton(NewtonPasses):
 
     def flat_problems(self, at_end):
         """As StreamedAscent, once `found`."""
-        return [k for k, masses in enumerate(self.of_ends) if are_balanced(masses)]
+        return [pair for pair in enumerate(self.of_ends) if are_balanced(pair[1])]
 
     def feasible_duals(self, k, where, part):
         """As StreamedAscent: those that belong to the method's weights."""

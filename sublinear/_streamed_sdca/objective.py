@@ -6,7 +6,13 @@ from functools import partial
 import numpy as np
 
 from sublinear._core.aligned import contiguous
-from sublinear._core.flat_intercept import Suited, centred, suited
+from sublinear._core.flat_intercept import (
+    Suited,
+    centred,
+    dual_beside,
+    suited,
+    weights_beside,
+)
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._core.row_blocks import joined_blocks
@@ -207,33 +213,34 @@ class StreamedObjective(BaseObjective):
             return primals, bounds, ws
         return self.certificate(candidates, duals_of, ws, least_rows)
 
-    def centred(self, models, duals, rounded):
-        """Return models in the middle of their best intercepts, with primal values; one pass.
+    def centred(self, flat, duals, rounded):
+        """Return models in the middle of their best intercepts, and their values; one pass.
 
         Parameters
         ----------
-        models : dict
-            Of some problems: {k: ndarray of shape (n_weights,), float64}.
+        flat : dict
+            Of some problems: {k: (balanced masses of ends, model, dual value)}.
         duals : ndarray of shape (n_problems, n_rows), float64
-            For those problems with balanced `masses_of_ends`.
         rounded : callable
             Returns a model as it will be stored.
 
         Returns
         -------
         dict
-            {k: (model, primal value)} for those that have a middle.
+            {k: (model, primal value, dual value)} for those that have a middle.
         """
-        sums, found = dict.fromkeys(models, Suited()), {}
+        models = {k: weights_beside(masses, model) for k, (masses, model, _) in flat.items()}
+        sums, found = dict.fromkeys(flat, Suited()), {}
         for where, objectives in self.blocks():
             for k, model in models.items():
                 sums[k] += suited(objectives[k], duals[k, where], model)
                 self.accesses += objectives[k].accesses
-        for k, model in models.items():
-            model = centred(model, self.constant, sums[k], rounded)
+        for k, (masses, _, dual) in flat.items():
+            model = centred(models[k], self.constant, sums[k], rounded)
             if model is not None:  # any block's objective has the total weight and alpha
                 loss = sums[k].loss / objectives[k].total_weight
-                found[k] = model, objectives[k].penalty(model) + loss
+                primal = objectives[k].penalty(model) + loss
+                found[k] = model, primal, dual_beside(masses, primal, dual)
         return found
 
     def at_zeros(self):

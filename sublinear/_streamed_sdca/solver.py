@@ -167,12 +167,14 @@ class StreamedSDCA(Solver):
 
         That takes another pass.
         """
-        flat = self.phase.flat_problems(self.blocks is None)
-        models = {k: found[k][0][int(np.argmin(found[k][1]))] for k in flat}
-        if models:
-            centred = self.objective.centred(models, self.phase.duals, rounded)
-            for k, (model, primal) in centred.items():
-                found[k] = [model], [primal], *found[k][2:]
+        flat = {}
+        for k, masses in self.phase.flat_problems(self.blocks is None):
+            models, primals, bound, _ = found[k]
+            flat[k] = masses, models[int(np.argmin(primals))], bound
+        if flat:
+            centred = self.objective.centred(flat, self.phase.duals, rounded)
+            for k, (model, primal, bound) in centred.items():
+                found[k] = [model], [primal], bound, found[k][-1]
         return found
 
     def release_duals(self):

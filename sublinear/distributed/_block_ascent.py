@@ -44,7 +44,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._core.flat_intercept import Suited, are_balanced, centred, suited
+from sublinear._core.flat_intercept import (
+    Suited,
+    are_balanced,
+    centred,
+    dual_beside,
+    suited,
+    weights_beside,
+)
 from sublinear._core.inner import inner
 from sublinear._core.objective import MOST_OF_ZEROS, best_multiple
 from sublinear._core.pace import relative_gap
@@ -484,17 +491,19 @@ class BlockDualAscent(Rounds):
             w, rests = partitions.total(*request, around, models)
         found = self._certificate([sums for (sums,) in rests], around, models, w)
         if is_free and are_balanced(masses[2:]):
-            return self._centred(*found, rounded)
+            return self._centred(masses[2:], *found, rounded)
         return found
 
-    def _centred(self, model, primal, dual, rounded):
+    def _centred(self, masses, model, primal, dual, rounded):
         """Return what was found, with the middle of the best intercepts if there are several."""
         self.objective.accesses += self.n_stored
-        found = sum(self.partitions.ask("suited", model), Suited())
-        middle = centred(model, self.problem.constant, found, rounded)
+        beside = weights_beside(masses, model)
+        found = sum(self.partitions.ask("suited", beside), Suited())
+        middle = centred(beside, self.problem.constant, found, rounded)
         if middle is None:
             return model, primal, dual
-        return middle, self._penalty(middle) + found.loss / self.problem.total_weight, dual
+        primal = self._penalty(middle) + found.loss / self.problem.total_weight
+        return middle, primal, dual_beside(masses, primal, dual)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
