@@ -38,6 +38,20 @@ def make(schedule, objective, seed=0, duals=None, pack=False):
     return schedule(objective, RandomBits(np.random.SeedSequence(seed)), duals, pack)
 
 
+def counting(schedule, method):
+    """Return the schedule with `calls`, which tells how often a method was called."""
+
+    class Counting(schedule):
+        calls = 0
+
+    def counted(self):
+        self.calls += 1
+        getattr(schedule, method)(self)
+
+    setattr(Counting, method, counted)
+    return Counting
+
+
 def unrounded(model):
     return model
 
@@ -189,19 +203,12 @@ def test_steps_that_do_not_see_each_other_are_noticed(schedule):
 
 
 def test_both_threads_forget_what_steps_have_spoilt():
-    class Watched(ColumnHalves):
-        n_forgotten = 0
-
-        def _forget(self):
-            self.n_forgotten += 1
-            super()._forget()
-
     y = np.where(np.arange(640) % 3 == 0, -1.0, 1.0)
     objective = Objective(Matrix(sparse.csr_array(np.ones((640, 4)))), y, Squared(), 1e-6)
-    solver = make(Watched, objective)
+    solver = make(counting(ColumnHalves, "_forget"), objective)
     for _ in range(5):
         solver.advance(UNLIMITED)
-    assert solver.n_forgotten == 1
+    assert solver.calls == 1
     w = objective.weights_of_dual(solver.duals())
     np.testing.assert_allclose(solver.w, w, rtol=1e-6, atol=1e-6)
 
@@ -210,21 +217,16 @@ def test_both_threads_forget_what_steps_have_spoilt():
 def test_where_rows_share_nothing_delays_are_not_dropped(schedule):
     """Nor where |w|^2 falls, as after a restart: what is seen of it is that of each pass alone."""
 
-    class Watched(schedule):
-        n_dropped = 0
-
-        def _drop_delays(self):
-            self.n_dropped += 1
-            super()._drop_delays()
-
     X, y = sparse.eye_array(2000, format="csr"), np.random.default_rng(0).normal(size=2000)
-    solver = make(Watched, Objective(Matrix(X), y, Squared(), 1e-1, None, 2))
+    solver = make(
+        counting(schedule, "_drop_delays"), Objective(Matrix(X), y, Squared(), 1e-1, None, 2)
+    )
     for _ in range(8):
         solver.advance(UNLIMITED)
     solver.restart(1e-4)
     for _ in range(12):
         solver.advance(UNLIMITED)
-    assert solver.n_dropped == 0
+    assert solver.calls == 0
 
 
 def passes_to(tol, solver):
@@ -296,24 +298,19 @@ def test_both_threads_shrink_duals_that_come_from_elsewhere(schedule):
 def test_after_other_duals_the_watch_has_as_many_steps_to_judge(schedule):
     """Not only those of a pass, which may be few."""
 
-    class Watched(schedule):
-        n_watches = 0
-
-        def _watch(self):
-            self.n_watches += 1
-            super()._watch()
-
     random = np.random.default_rng(0)
     X = sparse.random_array((500, 400), density=0.001, format="csr", rng=random)
     y = np.where(random.normal(size=500) > 0, 1.0, -1.0)
-    solver = make(Watched, Objective(Matrix(X, 1.0), y, Squared(), 1e-2, None, 2))
+    solver = make(
+        counting(schedule, "_watch"), Objective(Matrix(X, 1.0), y, Squared(), 1e-2, None, 2)
+    )
     for _ in range(10):
         solver.advance(UNLIMITED)
-    n_watches, n_read = solver.n_watches, solver.accesses
+    n_watches, n_read = solver.calls, solver.accesses
     assert 0 < n_watches < 10
     solver.adopt(solver.duals() / 2, 0.0)
     solver.advance(UNLIMITED)
-    assert solver.accesses - n_read < 4 * 401 and solver.n_watches == n_watches
+    assert solver.accesses - n_read < 4 * 401 and solver.calls == n_watches
 
 
 def test_which_schedule_pays():
