@@ -1365,6 +1365,9 @@ def test_a_fit_that_fails_leaves_nothing_on_workers(client, da):
     for _ in range(2):
         with pytest.raises(ValueError, match="chunk 1 of the rows: Input X contains NaN"):
             SDCAClassifier(client=client).fit(X, y)
+    deadline = time.monotonic() + 10  # the scheduler's answer may still be on its way
+    while client.futures and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not client.futures
 
 
