@@ -77,7 +77,8 @@ def test_what_suits_the_duals_is_best(name, seed):
     low, high, least = oracle_interval(name, objective, w)
     np.testing.assert_allclose([found.low, found.high], [low, high], atol=CLOSE[name])
     np.testing.assert_allclose(found.loss, least, rtol=1e-12)
-    model = centred(w, 0.5, found, lambda model: model)
+    model, loss = centred(w, 0.5, found, lambda model: model)
+    np.testing.assert_allclose(loss, least, rtol=1e-12)
     np.testing.assert_allclose(0.5 * model[-1], (low + high) / 2, atol=CLOSE[name])
     np.testing.assert_array_equal(model[:-1], w[:-1])
 
@@ -106,7 +107,7 @@ def test_rows_without_weight_do_not_count():
     )
     low, high, least = oracle_interval("hinge", objective, w, weights)
     found = suited(weighted, duals, w)
-    np.testing.assert_allclose(found, (low, high, least), atol=1e-8)
+    np.testing.assert_allclose(found, (low, high, least, 0), atol=1e-8)
 
 
 @pytest.mark.parametrize("name", BOUNDED)
@@ -133,24 +134,24 @@ def test_no_middle_where_nothing_suits_or_no_end_is_known():
     objective, duals, w = examples("hinge")
     found = suited(objective, duals, w)
     as_it_is = lambda model: model  # noqa: E731
-    assert centred(w, 0.5, found._replace(low=found.high + 1e-9), as_it_is) is None
-    assert centred(w, 0.5, found._replace(high=np.inf), as_it_is) is None
-    assert centred(w, 0.5, found._replace(low=-np.inf), as_it_is) is None
-    assert centred(w, 0.5, found, lambda model: model + 100) is None
+    assert centred(w, 0.5, found._replace(low=found.high + 1e-9), as_it_is) == (None, None)
+    assert centred(w, 0.5, found._replace(high=np.inf), as_it_is) == (None, None)
+    assert centred(w, 0.5, found._replace(low=-np.inf), as_it_is) == (None, None)
+    assert centred(w, 0.5, found, lambda model: model + 100) == (None, None)
 
 
-def fits(kind, name, X, y, seed, **parameters):
+def fits(kind, name, X, y, seed, sample_weight=None, **parameters):
     options = {"loss": name, "random_state": seed} | STRONG | parameters
     is_classifier = name in MARGIN_LOSSES
     if kind == "partitions":
         model = (PartitionedClassifier if is_classifier else PartitionedRegressor)(
             n_partitions=3, **options
         )
-        return model.fit(X, y)
+        return model.fit(X, y, sample_weight)
     model = (SDCAClassifier if is_classifier else SDCARegressor)(**options)
     if kind == "stream":
-        return model.fit_stream(ArraySource(X, y, block_rows=33))
-    return model.fit(X, y)
+        return model.fit_stream(ArraySource(X, y, sample_weight, block_rows=33))
+    return model.fit(X, y, sample_weight)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -237,3 +238,32 @@ def test_targets_within_the_tube_need_no_weights(kind):
     assert not model.coef_.any()
     assert model.intercept_ == pytest.approx((y.min() + y.max()) / 2, abs=1e-9)
     assert model.n_iter_ <= 200
+
+
+@pytest.mark.parametrize("off", [0.0, -9e-13, 5e-13])
+@pytest.mark.parametrize("far", [0.0, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize("kind", ["memory", "stream", "partitions"])
+def test_targets_far_from_zero_cost_no_digits(kind, far, off):
+    """Nor do masses that are not quite the same, times an intercept that is far from 0."""
+    X, y = even_targets()
+    y += far
+    weights = np.where(np.arange(len(y)) % 2, 0.1, 0.1 * (1 + off))
+    model = fits(kind, "absolute", X, y, 0, weights, max_iter=60, tol=1e-8 + 1e-15 * far)
+    assert model.result_.status == "converged"
+    residuals = np.abs(X @ model.coef_ + model.intercept_ - y)
+    primal = 2.5 * model.coef_ @ model.coef_ + np.average(residuals, weights=weights)
+    assert model.result_.primal == pytest.approx(primal, rel=1e-11 + 1e-15 * far)
+    assert model.result_.dual <= primal * (1 + 1e-11 + 1e-15 * far)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_few_duals_that_are_not_zero_are_no_ends(name):
+    """Beside some at a bound they may be on their way there; alone they are where they belong."""
+    objective, duals, _ = examples(name, n_rows=200)
+    bound = np.abs(duals).max()
+    duals[:] = 0
+    assert are_balanced(objective.masses_of_ends(duals))
+    duals[7] = 0.3 * bound
+    assert not are_balanced(objective.masses_of_ends(duals))
+    duals[:2] = bound, -bound
+    assert are_balanced(objective.masses_of_ends(duals))

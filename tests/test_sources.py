@@ -183,6 +183,7 @@ FAULTS = {
     "inf 1:1": "label 'inf' is not a finite number",
     "1 1:\u0663": "'1:\u0663' is not index:value",
     "1 \u0661:3": "'\u0661:3' is not index:value",
+    "1 qid:1_0 1:1": "'qid:1_0' holds an underscore",
     "1_0 1:1": "label '1_0' is not a finite number",
     "1 0_2:1": "'0_2:1' is not index:value",
     "1 1:1_0": "'1:1_0' is not index:value",

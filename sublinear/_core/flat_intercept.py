@@ -17,17 +17,35 @@ UNBALANCED = 1e-12  # of all masses: what rounding leaves of balanced ones
 
 
 class Suited(NamedTuple):
-    """The intercepts that suit the duals of some examples, and the sum of the losses there.
+    """By how much an intercept may move and suit the duals of some examples.
 
-    The sum is that for any of them, once all examples are added up.
+    `loss` is the sum of their losses, and `pull` that of their duals, by which it falls with every
+    move: both count once all examples are added up. Beside the intercept as it is no sum cancels
+    targets that are far from 0.
     """
 
     low: float = -math.inf
     high: float = math.inf
     loss: float = 0.0
+    pull: float = 0.0
 
     def __add__(self, other):
-        return Suited(max(self.low, other.low), min(self.high, other.high), self.loss + other.loss)
+        return Suited(
+            max(self.low, other.low),
+            min(self.high, other.high),
+            self.loss + other.loss,
+            self.pull + other.pull,
+        )
+
+    @property
+    def middle(self):
+        """The move to the middle, None if there is none."""
+        width = self.high - self.low
+        return self.low + width / 2 if 0 <= width < math.inf else None
+
+    def loss_after(self, move):
+        """Return the sum of the losses after a move within the bounds."""
+        return self.loss - move * self.pull
 
 
 def _ends(form, duals):
@@ -42,7 +60,7 @@ def are_balanced(masses):
 
 
 def suited(objective, duals, model):
-    """Return what intercepts suit the ends at which duals are, beside the weights of a model.
+    """Return what moves of a model's intercept suit the ends at which duals are.
 
     Parameters
     ----------
@@ -53,26 +71,27 @@ def suited(objective, duals, model):
     """
     loss, targets, weights = objective.loss, objective.targets_array, objective.weights_array
     weights = np.ones(len(targets)) if weights is None else weights
-    ends = _ends(loss.dual_form(), duals)
-    w = model.copy()
-    w[-1] = 0.0
-    scores = objective.matrix.row_dots(w, np.arange(len(targets), dtype=np.uint32))
+    form = loss.dual_form()
+    ends = _ends(form, duals)
+    scores = objective.matrix.row_dots(model, np.arange(len(targets), dtype=np.uint32))
     objective.accesses += objective.matrix.n_stored
-    low, high = (bounds - scores for bounds in _predictions(loss.dual_form(), ends, targets))
-    # by Fenchel and Young; intercepts add up to nothing
-    losses = -(ends * scores + loss.conjugates(ends, targets))
+    residuals = targets - scores
+    low, high = (bounds + residuals for bounds in _distances(form, ends, targets))
+    # by Fenchel and Young
+    losses = ends * residuals - form.ridge * ends**2 / 2 - form.epsilon * np.abs(ends)
     counts = weights > 0
     return Suited(
         low.max(initial=-math.inf, where=counts),
         high.min(initial=math.inf, where=counts),
         float(np.sum(weights * losses)),
+        float(np.sum(weights * ends)),
     )
 
 
-def _predictions(form, duals, targets):
-    """Return the lowest and the highest predictions at which -duals are slopes of the losses."""
+def _distances(form, duals, targets):
+    """Return how far above targets predictions are, at least and at most, with slopes -duals."""
     slopes = -duals
-    centre = targets + form.ridge * slopes + form.epsilon * np.sign(slopes)
+    centre = form.ridge * slopes + form.epsilon * np.sign(slopes)
     width = np.where(slopes == 0, form.epsilon, 0.0)
     low, high = centre - width, centre + width
     is_easy = form.one_sided & (slopes == 0)
@@ -82,7 +101,9 @@ def _predictions(form, duals, targets):
 
 
 def centred(model, constant, found, rounded):
-    """Return the model with the middle of the intercepts that suit it, None if there is none.
+    """Return the model with the middle of the intercepts that suit it, and the sum of its losses.
+
+    None twice if there is no middle.
 
     Parameters
     ----------
@@ -93,12 +114,13 @@ def centred(model, constant, found, rounded):
     rounded : callable
         Returns a model as it will be stored: there its intercept has to suit it, too.
     """
-    if not (found.low <= found.high and math.isfinite(found.high - found.low)):
-        return None
-    model = model.copy()
-    model[-1] = (found.low + (found.high - found.low) / 2) / constant
-    model = rounded(model)
-    return model if found.low <= constant * model[-1] <= found.high else None
+    if found.middle is None:
+        return None, None
+    middle = model.copy()
+    middle[-1] += found.middle / constant
+    middle = rounded(middle)
+    move = constant * (middle[-1] - model[-1])
+    return (middle, found.loss_after(move)) if found.low <= move <= found.high else (None, None)
 
 
 def in_the_middle(objective, duals, model, primal, dual, rounded):
@@ -121,21 +143,26 @@ def in_the_middle(objective, duals, model, primal, dual, rounded):
         return model, primal, dual
     beside = weights_beside(masses, model)
     found = suited(objective, duals, beside)
-    middle = centred(beside, objective.matrix.constant, found, rounded)
+    middle, loss = centred(beside, objective.matrix.constant, found, rounded)
     if middle is None:
         return model, primal, dual
-    primal = objective.penalty(middle) + found.loss / objective.total_weight
-    return middle, primal, dual_beside(masses, primal, dual)
+    value = objective.penalty(middle) + loss / objective.total_weight
+    return middle, *values_beside(masses, value, primal, dual)
 
 
 def weights_beside(masses, model):
     """Return the weights that intercepts are to suit: zeros where all duals are about to be.
 
-    Those of a model that is as good would take forever to vanish.
+    Those of a model that is as good would take forever to vanish. The intercept stays.
     """
-    return model if max(masses) > 0 else np.zeros_like(model)
+    if max(masses) > 0:
+        return model
+    return np.append(np.zeros(len(model) - 1), model[-1])
 
 
-def dual_beside(masses, primal, dual):
-    """Return the dual value beside a model in the middle: where it is zeros, that of zeros."""
-    return dual if max(masses) > 0 else primal
+def values_beside(masses, value, primal, dual):
+    """Return the primal value of a model in the middle, and a dual value: that of zeros there.
+
+    No other intercept has less, but for rounding.
+    """
+    return min(value, primal), dual if max(masses) > 0 else value

@@ -606,7 +606,8 @@ cdef class Objective(WeightedExamples):
     def masses_of_ends(self, const double[::1] duals):
         """Return what `masses` would be if all duals were at the nearest ends of their domain.
 
-        Infinite if that has no ends, or more than a few are between them.
+        Infinite if that has no ends, or more than a few are between them, or any is but none at a
+        bound.
         """
         form = self.loss.dual_form()
         cdef double bound = INFINITY if form is None else form.bound
@@ -622,7 +623,7 @@ cdef class Objective(WeightedExamples):
                 n_between += fabs(size - (bound if size > bound / 2 else 0)) > NEAR * bound
                 positive += mass if duals[i] > 0 else 0
                 negative += mass if duals[i] < 0 else 0
-        if n_between > max(1, MOST_BETWEEN * duals.shape[0]):
+        if n_between > (max(1, MOST_BETWEEN * duals.shape[0]) if positive + negative > 0 else 0):
             return INFINITY, INFINITY
         return <double> positive, <double> negative
 

@@ -106,8 +106,12 @@ def svmlight_line_fault(line, index_base, n_features=None):
             f"label {shown(label)} is a whole number that floats do not hold: number classes from "
             "0, or give them in CSV; write a target as 1.5e17"
         )
+    if entries and entries[0].startswith(b"qid:"):
+        query, *entries = entries
+        if has_odd_bytes(query):
+            return f"{shown(query)} holds an underscore or a zero byte"
     previous = index_base - 1
-    for entry in entries[1:] if entries and entries[0].startswith(b"qid:") else entries:
+    for entry in entries:
         written, _, value = entry.partition(b":")
         index = _index_of(written)
         if index < 0 or not _is_finite_number(value):

@@ -9,8 +9,8 @@ from sublinear._core.aligned import contiguous
 from sublinear._core.flat_intercept import (
     Suited,
     centred,
-    dual_beside,
     suited,
+    values_beside,
     weights_beside,
 )
 from sublinear._core.matrix import Matrix
@@ -219,7 +219,7 @@ class StreamedObjective(BaseObjective):
         Parameters
         ----------
         flat : dict
-            Of some problems: {k: (balanced masses of ends, model, dual value)}.
+            Of some problems: {k: (balanced masses of ends, model, primal value, dual value)}.
         duals : ndarray of shape (n_problems, n_rows), float64
         rounded : callable
             Returns a model as it will be stored.
@@ -229,18 +229,17 @@ class StreamedObjective(BaseObjective):
         dict
             {k: (model, primal value, dual value)} for those that have a middle.
         """
-        models = {k: weights_beside(masses, model) for k, (masses, model, _) in flat.items()}
+        models = {k: weights_beside(masses, model) for k, (masses, model, *_) in flat.items()}
         sums, found = dict.fromkeys(flat, Suited()), {}
         for where, objectives in self.blocks():
             for k, model in models.items():
                 sums[k] += suited(objectives[k], duals[k, where], model)
                 self.accesses += objectives[k].accesses
-        for k, (masses, _, dual) in flat.items():
-            model = centred(models[k], self.constant, sums[k], rounded)
+        for k, (masses, _, *values) in flat.items():
+            model, loss = centred(models[k], self.constant, sums[k], rounded)
             if model is not None:  # any block's objective has the total weight and alpha
-                loss = sums[k].loss / objectives[k].total_weight
-                primal = objectives[k].penalty(model) + loss
-                found[k] = model, primal, dual_beside(masses, primal, dual)
+                value = objectives[k].penalty(model) + loss / objectives[k].total_weight
+                found[k] = model, *values_beside(masses, value, *values)
         return found
 
     def at_zeros(self):

@@ -170,7 +170,8 @@ class StreamedSDCA(Solver):
         flat = {}
         for k, masses in self.phase.flat_problems(self.blocks is None):
             models, primals, bound, _ = found[k]
-            flat[k] = masses, models[int(np.argmin(primals))], bound
+            best = int(np.argmin(primals))
+            flat[k] = masses, models[best], primals[best], bound
         if flat:
             centred = self.objective.centred(flat, self.phase.duals, rounded)
             for k, (model, primal, bound) in centred.items():

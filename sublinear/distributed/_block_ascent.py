@@ -48,8 +48,8 @@ from sublinear._core.flat_intercept import (
     Suited,
     are_balanced,
     centred,
-    dual_beside,
     suited,
+    values_beside,
     weights_beside,
 )
 from sublinear._core.inner import inner
@@ -499,11 +499,11 @@ class BlockDualAscent(Rounds):
         self.objective.accesses += self.n_stored
         beside = weights_beside(masses, model)
         found = sum(self.partitions.ask("suited", beside), Suited())
-        middle = centred(beside, self.problem.constant, found, rounded)
+        middle, loss = centred(beside, self.problem.constant, found, rounded)
         if middle is None:
             return model, primal, dual
-        primal = self._penalty(middle) + found.loss / self.problem.total_weight
-        return middle, primal, dual_beside(masses, primal, dual)
+        value = self._penalty(middle) + loss / self.problem.total_weight
+        return middle, *values_beside(masses, value, primal, dual)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
