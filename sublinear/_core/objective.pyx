@@ -606,8 +606,8 @@ cdef class Objective(WeightedExamples):
     def masses_of_ends(self, const double[::1] duals):
         """Return what `masses` would be if all duals were at the nearest ends of their domain.
 
-        Infinite if that has no ends, or more than a few are between them, or any is but none at a
-        bound.
+        Infinite if that has no ends, or more than a few are between them, or only zeros are beside
+        one that is.
         """
         form = self.loss.dual_form()
         cdef double bound = INFINITY if form is None else form.bound

@@ -44,7 +44,7 @@ class StreamedNewton(NewtonPasses):
     def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)
         self.objective, self.centres, self.reads = objective, duals.copy(), reads
-        self.duals, self.masses = np.zeros_like(self.centres), None
+        self.duals, self.masses, self.of_ends = np.zeros_like(self.centres), None, None
 
     def visit(self, where, objectives, left, own):
         """Go through a block and return True, unless that would read more than is left."""

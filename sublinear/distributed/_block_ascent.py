@@ -29,7 +29,8 @@ partitions, rounds are around w plus the offset. All of them move the constant's
 way, unlike that of other columns: it is the sum of their parts divided by `overlap`, their number
 by sigma, as if its column were smaller by the root of that. For a certificate partitions say how
 far from balance their duals are, and shrink those of the sign that prevails among all of them.
-Where that is nothing, several intercepts may be best: the model has the middle one.
+Where all duals are at their bounds, and balanced, partitions tell which intercepts suit these, and
+the model has the middle one.
 
 Where rounds creep, a proximal Newton method takes their place (_newton_rounds). Its duals become
 those of the partitions where a certificate shows them to be better: dual ascent would go on from
