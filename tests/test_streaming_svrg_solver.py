@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
-from sublinear._core import inner_problem
+from sublinear._core import frames, inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.inner_problem import FREE, InnerProblem, LaterStage, Restraint
 from sublinear._core.kept_rows import KeptRows, Sample, copied_sparse
@@ -910,6 +910,31 @@ def test_weights_of_rare_columns_stay_where_their_rows_are_flat(loss, seed):
     model = fed(CombinedSVRG(compiled, d, 0.0, kept_rows=kept), X[:n], y[:n]).model()
     losses = [oracle.value(X[n:] @ v, y[n:]).mean() for v in (model, 0 * model)]
     assert losses[0] < 0.8 * losses[1]
+
+
+@pytest.mark.parametrize("last", [None, 0.0], ids=["alike", "free intercept"])
+@pytest.mark.parametrize("alpha", [0.0, 1e-3])
+def test_columns_that_kept_rows_lack_change_nothing(alpha, last, monkeypatch):
+    d, n, kept = 3000, 5000, 1000
+    X, y = rare_columns(n, d)
+    assert 0 < np.count_nonzero(X[:kept].sum(axis=0)) < d / 2 < np.count_nonzero(X.sum(axis=0))
+    constant = 0.0 if last is None else 1.0
+    alphas = alpha if last is None else np.append(np.full(d, alpha), last)
+
+    def solved():
+        solver = CombinedSVRG(
+            REGISTRY["logistic"].loss(), d + (last is not None), alphas, kept_rows=kept
+        )
+        for start, stop in ((0, kept // 2), (kept // 2, kept), (kept, n)):  # within, at the end of
+            fed(solver, X[start:stop], y[start:stop], constant=constant)  # a stage, and beyond
+            yield solver.model(), np.broadcast_to(solver.ridge, solver.prior.shape), solver.prior
+
+    found = list(solved())
+    monkeypatch.setattr(streaming_svrg, "frame_of", frames.Centred)
+    for some, all_columns in zip(found, solved(), strict=True):
+        for values, expected in zip(some, all_columns, strict=True):
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-7 * scale)
 
 
 def test_a_limit_is_no_less_than_that_of_rows_of_mean_curvature():

@@ -57,15 +57,14 @@ from scipy.special import gammaincinv
 
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.frames import Centred, Occurring, Span, frame_of
 from sublinear._core.inner_problem import (
     CHANCE,
     FREE,
-    Centred,
     FirstStage,
     Hessian,
     LaterStage,
     Restraint,
-    Span,
     Way,
     effective_rows,
 )
@@ -243,12 +242,13 @@ class CombinedSVRG:
         if inner.taken < 1:
             self.prior += (1 - inner.taken) * found.frame.gradient_of_weights(inner.slope_at_anchor)
         if inner.limit.any():  # which held weights back, not those of a span, nor an intercept
-            self.prior -= inner.limit * (weights - self.anchor)
+            limit = found.frame.limit(inner.limit)
+            self.prior -= limit * (weights - self.anchor)
+            if restraint.alike:
+                self.ridge = self.total_weight * np.where(limit > 0, self.alpha + limit, 0)
         if self.n_stages > 0:
             slope = found.frame.gradient_of_weights(inner.gradient)
             self.before, self.assumed = self.anchor, self.prior - slope
-        if restraint.alike:
-            self.ridge = self.total_weight * np.where(inner.limit > 0, self.alpha + inner.limit, 0)
         self.anchor = weights
         self._keep_newest(rows)
         self.stage_loss = self.gradient.mean_loss
@@ -292,8 +292,9 @@ class CombinedSVRG:
         sample = self._first_rows()
         n_rows = len(sample.targets)
         if n_rows >= self.rows_needed and len(self.anchor) > MOST_LEVERAGE * n_rows:
-            centred = Centred(sample, self.alpha)  # as the anchor, 0, is
-            inner = FirstStage(self.loss, centred.sample, self.alpha, self.anchor)
+            frame = frame_of(sample, self.alpha)
+            anchor = frame.coordinates(self.anchor)
+            inner = FirstStage(self.loss, frame.sample, frame.alpha, anchor)
             probes = min(LEVERAGE_PROBES, max(1, LEVERAGE_PROBES * TELLING_ROWS // n_rows))
             degrees = inner.hessian(inner.first).degrees(probes)
             self.rows_needed = degrees / MOST_LEVERAGE
@@ -314,16 +315,17 @@ class CombinedSVRG:
         One that does not depend on the units of features, unless another is better by more than
         chance.
         """
-        sample = Centred(self._first_rows(), self.alpha).sample  # the anchor is 0
+        sample = self._first_rows()
         n_rows = len(sample.targets)
         if n_rows < HELD_OUT or effective_rows(sample.weights) * LEAST_DEGREES >= len(self.anchor):
             return FREE
-        held_out = np.arange(n_rows) % HELD_OUT == 0
-        seen, unseen = (part_of_sample(sample, chosen) for chosen in (~held_out, held_out))
+        frame = frame_of(sample, self.alpha)
+        anchor, held_out = frame.coordinates(self.anchor), np.arange(n_rows) % HELD_OUT == 0
+        seen, unseen = (part_of_sample(frame.sample, chosen) for chosen in (~held_out, held_out))
 
         @cache
         def losses(restraint):
-            inner = FirstStage(self.loss, seen, self.alpha, self.anchor, restraint)
+            inner = FirstStage(self.loss, seen, frame.alpha, anchor, restraint)
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = unseen.rows @ inner.minimise(ENOUGH, STEPS_OF_MANY)
                 values = unseen.weights * self.loss.values(scores, unseen.targets)
@@ -409,7 +411,7 @@ class CombinedSVRG:
         """Return the Solution, to some precision, on rows `_in_memory` that are all rows."""
         sample = weighed(*rows)
         frame = self._span(sample) if restraint == FREE else None
-        frame = frame or Centred(sample, self._penalty)
+        frame = frame or frame_of(sample, self._penalty)
         anchor = frame.coordinates(self.anchor)
         inner = FirstStage(self.loss, frame.sample, frame.alpha, anchor, restraint)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
@@ -506,7 +508,7 @@ class CombinedSVRG:
         if not self.converged or np.any(self._penalty > self.alpha):
             return UNKNOWN
         sample, counts = self._in_memory()
-        frame = self._span(sample) or Centred(sample, self._penalty)
+        frame = self._span(sample) or frame_of(sample, self._penalty)
         model, total_weight = frame.coordinates(model), self.total_weight
         forms = forms_at(model, self.loss, frame.sample, counts, frame.alpha, total_weight)
         lags = self.lags if self.found is None else self.found.lags
@@ -578,16 +580,16 @@ class Solution(NamedTuple):
     ----------
     weights : ndarray of shape (n_weights,)
     inside : ndarray of shape (n_coordinates,)
-        The same in the coordinates of `inner`, others than weights in a Span.
+        The same in the coordinates of `inner`.
     inner : FirstStage or LaterStage
-    frame : Span or Centred
+    frame : Span, Occurring or Centred
         These coordinates.
     """
 
     weights: np.ndarray
     inside: np.ndarray
     inner: FirstStage | LaterStage
-    frame: Span | Centred
+    frame: Span | Occurring | Centred
 
 
 class Found(NamedTuple):
