@@ -120,6 +120,8 @@ support_ : ndarray of shape (n_SV,)
         Empty for kernel="precomputed".
     dual_coef_ : ndarray of shape (1, n_SV), float64
         f = sum_j dual_coef_j k(support vector j, .).
+    coef_ : ndarray of shape (1, n_features), float64
+        With kernel="linear" alone: the weights of the features.
     intercept_ : ndarray of shape (1,)
     reduction_ : Reduction or None
         What `max_support` took away."""
@@ -144,6 +146,8 @@ support_ : ndarray of shape (n_SV,)
     dual_coef_ : ndarray of shape (1, n_SV), (n_classes, n_SV) or (n_classes - 1, n_SV), float64
         f = sum_j dual_coef_j k(support vector j, .), one row per problem. With multi_class="ovo" as
         in sklearn.svm.SVC: one row per other class, in order.
+    coef_ : ndarray of shape (n_problems, n_features), float64
+        With kernel="linear" alone: the weights of the features.
     intercept_ : ndarray of shape (n_problems,)
     reduction_ : Reduction or None
         What `max_support` took away.

@@ -72,6 +72,30 @@ def test_support_vectors_are_counted_by_class_for_pairs_alone(classes):
     assert model.decision_function(X).shape == (240,)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("max_support", [None, 9])
+@pytest.mark.parametrize("ways", ["ovo", "ovr"])
+def test_linear_kernels_have_weights_of_features(classes, ways, max_support, make, monkeypatch):
+    X, y = classes
+    options = {"multi_class": ways, "decision_function_shape": "ovo", "max_support": max_support}
+    model = KernelSDCAClassifier(kernel="linear", random_state=0, **options).fit(make(X), y)
+    scores = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-9)
+    monkeypatch.setattr(KernelSDCAClassifier, "_has_room_for_weights", False)
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-3)
+    model.set_params(kernel="rbf")  # changes no model
+    assert model.coef_.shape == (6 if ways == "ovo" else 4, X.shape[1])
+    assert not hasattr(model.fit(X, y), "coef_")
+    assert not hasattr(KernelSDCAClassifier(kernel="linear"), "coef_")
+
+
+def test_linear_weights_are_those_of_svc(classes):
+    X, y = classes
+    ours = KernelSDCAClassifier(kernel="linear", **LIKE_SVC).fit(X, y)
+    theirs = SVC(kernel="linear", C=LIKE_SVC["C"], tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3 * np.abs(theirs.coef_).max())
+
+
 def test_votes_are_those_of_svc(classes, svc):
     X, y = classes
     model = KernelSDCAClassifier(**LIKE_SVC).fit(X, y)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
@@ -13,6 +14,7 @@ from sublinear._core.kernel_choice import kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
+from sublinear._core.matrix import Matrix
 from sublinear._drive import CONTRADICTION, LIMITS
 from sublinear._fit_method import restored_after_errors
 from sublinear._kernel_machines.memory import KernelMemory
@@ -345,11 +347,26 @@ class KernelModel(CertifiedModel):
         """
         return np.array([len(self.support_)]), np.arange(len(self.intercept_))[np.newaxis]
 
+    @property
+    def coef_(self):
+        """Weights of the features, of shape (n_problems, n_features); for kernel="linear" alone."""
+        check_is_fitted(self)
+        if self._fitted_kernel.name != "linear":
+            raise AttributeError('a model has coef_ only if it was fitted with kernel="linear"')
+        coef, start = np.zeros((len(self.intercept_), self.n_features_in_)), 0
+        for end, problems in zip(*self._groups(), strict=True):
+            group = slice(start, end)
+            coef[problems] += self.dual_coef_[:, group] @ self.support_vectors_[group]
+            start = end
+        return coef
+
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
         check_is_fitted(self)
         precomputed = self._fitted_kernel.is_precomputed
         X = check_rows(self, X, accept_sparse=False if precomputed else "csr")
+        if self._fitted_kernel.name == "linear" and self._has_room_for_weights:
+            return self._products(X) + self.intercept_
         n_rows, n_support = X.shape[0], len(self.support_)
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:
@@ -376,6 +393,20 @@ class KernelModel(CertifiedModel):
                 )
         margins += self.intercept_[:, np.newaxis]
         return margins.T
+
+    @property
+    def _has_room_for_weights(self):
+        return 8 * len(self.intercept_) * self.n_features_in_ <= self._memory.half
+
+    def _products(self, X):
+        """Return X @ coef_.T, (n_rows, n_problems)."""
+        Matrix(X)  # ValueError for indices out of range, which SciPy follows
+        weights, products = self.coef_.T, np.empty((X.shape[0], len(self.intercept_)))
+        step, _ = self._memory.parts_of_prediction(X.shape[1], len(self.intercept_), 1, 1)
+        for start in range(0, X.shape[0], step):  # float32 is copied as float64
+            rows = X[start : start + step]
+            products[start : start + step] = safe_sparse_dot(rows, weights, dense_output=True)
+        return products
 
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
