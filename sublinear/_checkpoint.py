@@ -28,7 +28,7 @@ from sublinear._validation import check_flag, check_number, seed_sequence
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 19
+VERSION = 20
 PIECE = 2**20  # values that are hashed at a time
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
@@ -121,12 +121,12 @@ class Checkpoint:
         if list(marks) != np.asarray(state["marks"]).tolist():
             raise ValueError(f"{self.path}: {_of_another_fit(_difference('partitions'))}")
 
-    def compare_counts(self, stream, n_blocks, n_rows):
-        """Raise ValueError unless a Stream has come to as many blocks, and rows, as the file."""
-        if (stream.blocks, stream.rows) != (n_blocks, n_rows):
+    def compare_counts(self, written, found):
+        """Raise ValueError unless a source has as many blocks, and rows in these, as the file."""
+        if found != written:
             difference = (
-                f"it was written after {n_blocks} blocks with {n_rows} rows, and the source has "
-                f"{stream.blocks} with {stream.rows}"
+                f"it was written after {written[0]} blocks with {written[1]} rows, and the source "
+                f"has {found[0]} with {found[1]}"
             )
             raise ValueError(f"{self.path}: {_of_another_fit(difference)}")
 

@@ -60,11 +60,9 @@ class Block(NamedTuple):
 
     def after(self, n_rows):
         """Return the Block without its first rows."""
-        return (
-            self
-            if n_rows == 0
-            else type(self)(*(None if part is None else part[n_rows:] for part in self))
-        )
+        if n_rows == 0:
+            return self
+        return type(self)(*(None if part is None else part[n_rows:] for part in self))
 
     def checked(self):
         """Return a Block whose X is finite; ValueError if a value of it is not."""
@@ -467,16 +465,18 @@ class StreamFit:
         ):
             first = next(blocks)
             done, rows = self._resumed(first, checkpoint)
+            is_behind = done > 0  # at blocks that the checkpoint has
             for block in itertools.chain([first], blocks):
-                if stream.blocks > done:
+                if is_behind and stream.blocks > done:
+                    checkpoint.compare_counts((done, rows), (done, stream.rows - len(block.y)))
+                    is_behind = False
+                if not is_behind:
                     learned |= self._take_block(stream, block, learned, done > 0, options)
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
-                elif stream.blocks == done:
-                    checkpoint.compare_counts(stream, done, rows)
                 count(len(block.y))
-        if stream.blocks < done:
-            checkpoint.compare_counts(stream, done, rows)
+        if is_behind:
+            checkpoint.compare_counts((done, rows), (stream.blocks, stream.rows))
         if not learned and not done:
             raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:

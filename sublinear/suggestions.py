@@ -384,10 +384,15 @@ class _Data:
         )
 
     def rows(self, numbers):
-        """Return these rows as a checked array or CSR."""
-        if not self.is_store:
+        """Return these rows, checked: an array, or CSR where zeros are not stored."""
+        if self.is_store:
+            rows = self._stored_rows(numbers)
+        else:
             rows = self.X.iloc[numbers] if hasattr(self.X, "iloc") else self.X[numbers]
-            return check_matrix(rows)
+            rows = check_matrix(rows)
+        return rows.toarray() if self.is_dense and sparse.issparse(rows) else rows
+
+    def _stored_rows(self, numbers):
         matrix, rows = self.X.matrix(), []
         for i in numbers:
             row = np.zeros(self.n_columns)
@@ -619,10 +624,7 @@ def _advice_for(data, sample):
 
 def _scaled_sample(data, sample, scaler):
     """Return the same rows, scaled."""
-    X = sample.X.astype(np.float64)
-    if data.is_dense and sparse.issparse(X):
-        X = X.toarray()  # which StandardScaler can centre
-    return _Sample(data, scaler.fit_transform(X), sample.y)
+    return _Sample(data, scaler.fit_transform(sample.X.astype(np.float64)), sample.y)
 
 
 def _predicts_better(one, other):

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import itertools
 import json
 import signal
 import subprocess
@@ -254,6 +255,27 @@ def test_labels_in_an_object_array(labels, binary, tmp_path):
     again = clone(model).fit_stream(source, classes=labels, checkpoint=path)
     assert_same(whole, again)
     assert again.predict(X[:1])[0] in labels
+
+
+@pytest.mark.parametrize("nothing", [20, 0], ids=["no weight", "no rows"])
+def test_rows_are_counted_where_the_last_block_held_nothing(nothing, binary, tmp_path):
+    X, y = binary
+
+    def fit(*sizes):
+        places = np.cumsum([0, *sizes])
+        blocks = [
+            (X[a:b], y[a:b], np.full(b - a, 1.0 * (k != 2)))
+            for k, (a, b) in enumerate(itertools.pairwise(places))
+        ]
+        model = PegasosClassifier(alpha=0.01, random_state=0)
+        return model.fit_stream(blocks, classes=[0, 1], checkpoint=tmp_path / "state")
+
+    fit(20, 20, nothing)
+    with pytest.raises(ValueError, match=r"after 3 blocks with 40 rows.* has 3 with 35"):
+        fit(20, 15, nothing, 20)
+    with pytest.raises(ValueError, match=r"after 3 blocks with 40 rows.* has 2 with 40"):
+        fit(20, 20)
+    assert fit(20, 20, nothing, 20).stream_.rows == 60
 
 
 def test_rows_that_were_appended_are_taken_in(binary, tmp_path):

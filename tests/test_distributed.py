@@ -523,6 +523,17 @@ def test_the_scale_of_targets_changes_no_certificate_of_newton_s_method():
     assert traces[0] == traces[1] == traces[2]
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rounds_that_fit_a_budget_are_taken(fit_intercept):
+    """An intercept is a constant feature, which is not read."""
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    options = {"tol": 0, "n_partitions": 2, "random_state": 0, "fit_intercept": fit_intercept}
+    for rounds in (1, 2):
+        model = PegasosClassifier(max_accesses=rounds * X.size, **options).fit(X, X[:, 0] > 0)
+        assert (model.n_iter_, model.result_.accesses) == (rounds, rounds * X.size)
+
+
 @pytest.mark.parametrize("limit", [{"max_iter": 7}, {"max_accesses": 300_000}], ids=str)
 def test_limits_hold_for_newton_s_method(limit):
     X, y = load_breast_cancer(return_X_y=True)

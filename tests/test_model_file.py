@@ -290,6 +290,18 @@ class TestKernels:
         assert (loaded._is_exact, loaded._spread) == (model._is_exact, model._spread)
         assert model._is_exact == (tol < 1e-3) and model._spread > 0
 
+    def test_images_without_a_spread(self, tmp_path):
+        """Rounding alone would make it negative, or a kernel without images."""
+        X, others = rows()
+        indefinite = {"kernel": "poly", "degree": 2, "coef0": -3.0, "gamma": 0.5}
+        equal, y = np.repeat(X[:1], 7, axis=0), np.arange(7) % 2
+        models = [KernelSDCAClassifier(gamma=g, random_state=0).fit(equal, y) for g in (0.3, 1.0)]
+        X = np.random.default_rng(0).normal(size=(100, 5))
+        models.append(KernelSDCAClassifier(**indefinite, random_state=0).fit(X, X[:, 0] > 0))
+        for model in models:
+            loaded = same_after_a_file(model, others, tmp_path / "model", "decision_function")
+            assert loaded._spread == model._spread == 0
+
     @pytest.mark.parametrize("n_classes", [2, 3])
     @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
     @pytest.mark.parametrize("kind", [SublinearPerceptron, L2SVMClassifier])

@@ -288,6 +288,20 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
         assert whole.kept_rows > 32
 
 
+def test_a_resumed_solver_knows_that_newton_s_method_did_not_converge():
+    X, y, loss, _ = problem("smoothed_hinge", 500, 8)
+    whole = CombinedSVRG(loss, 8, 0.01, kept_rows=100)
+    while whole.n_stages < 3:
+        part = slice(whole.n_rows, whole.n_rows + whole.rows_left)
+        fed(whole, X[part], y[part])
+    assert whole.converged
+    whole.converged = False
+    resumed = CombinedSVRG(loss, 8, 0.01, kept_rows=100)
+    resumed.resume(whole.state())
+    assert not resumed.converged
+    assert resumed.risk() == whole.risk() == streaming_svrg.UNKNOWN
+
+
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 17, 20, 24, 25, 33, 48, 54, 600])
 @pytest.mark.parametrize("layout", [np.float64, np.float32, np.asfortranarray, sparse.csr_array])
 def test_sums_of_rows_of_any_width(d, layout):

@@ -378,6 +378,26 @@ def test_a_store_that_no_sampling_suits(tmp_path):
     suggestion.estimator.fit(store, y)
 
 
+@pytest.mark.parametrize("kind", ["array", "matrix", "store"])
+def test_dense_data_is_looked_at_as_dense_however_it_is_kept(tmp_path, kind):
+    """Columns of very different scales, so that scaled rows are looked at as well."""
+    random = np.random.default_rng(0)
+    X = np.where(random.random((300, 200)) < 0.05, random.normal(size=(300, 200)), 0.0)
+    X[:, 1] = 1000 * random.normal(size=300)
+    y = (X[:, 2] + X[:, 1] / 1000 > 0).astype(int)
+    expected = suggest_solver(X, y, cost="values", random_state=0)
+    assert "scales of columns" in expected.reason
+    keep = {
+        "array": np.asfortranarray,
+        "matrix": lambda X: sparse.csr_array(
+            (X.ravel(), np.tile(np.arange(200), 300), np.arange(0, X.size + 1, 200)), X.shape
+        ),
+        "store": lambda X: DualStore.build(tmp_path / "store", X),
+    }
+    found = suggest_solver(keep[kind](X), y, cost="values", random_state=0)
+    assert str(found) == str(expected)
+
+
 def test_of_an_oracle_nothing_is_computed(text):
     X, y, *_ = text
     X = X[:, :50].toarray()

@@ -93,14 +93,15 @@ def least_spread(kernel, X):
     """Return how far images of rows of X and any others lie from their mean at least, squared.
 
     By the sample that `measured` takes of the rows of X. With as many others |m + m'|^2 / 4 of the
-    means is at most (|m|^2 + |m'|^2) / 2, so half of what the rows of X have is left.
+    means is at most (|m|^2 + |m'|^2) / 2, so half of what the rows of X have is left. 0 where
+    rounding, or a kernel that has no images, would make it negative.
     """
     matrix = Matrix(X)
     side = rows_of(matrix, spread_out(matrix, SAMPLE // 2))
     if not side.is_sparse and kernel.is_far(side.squared_norms(), lambda: column_means(side)):
         side, _ = centred(side, side, column_means(side))
     values = exact_values(kernel, side, side)
-    return float(values.diagonal().mean() - values.mean()) / 2
+    return max(0.0, float(values.diagonal().mean() - values.mean()) / 2)
 
 
 def measured(rows, left, right, stored, largest, least=0.0):
@@ -109,7 +110,7 @@ def measured(rows, left, right, stored, largest, least=0.0):
     `least` is `least_spread` of the left side, or 0.
     """
     kernel, same = rows.kernel, right is left
-    bound = kernel.most_error(most_stored(left), largest)
+    bound = kernel.most_error(left.longest_row, largest)
     if bound < SURE * least:
         rows.rounding = bound / least
         return rows
@@ -130,11 +131,6 @@ def measured(rows, left, right, stored, largest, least=0.0):
     if spread > LEAST_SPREAD * diagonal:
         rows.rounding = max(rows.rounding, rows.deviation / spread)
     return rows
-
-
-def most_stored(matrix):
-    """Return how many values a row of a matrix stores at most."""
-    return int(np.diff(matrix.arrays[2]).max()) if matrix.is_sparse else matrix.n_columns
 
 
 def spread_of(between, within, diagonal):

@@ -96,7 +96,7 @@ SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry 
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
 SUMS = "weight", "prior", "before", "assumed", "lags", "squares", "ridge"
-COMBINED = *PROGRESS, *SUMS, "stage_rows", "kept_rows", "rows_needed"
+COMBINED = *PROGRESS, *SUMS, "stage_rows", "kept_rows", "rows_needed", "converged"
 
 
 class CombinedSVRG:

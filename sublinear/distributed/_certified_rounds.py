@@ -203,7 +203,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             n_columns=found[0].n_columns,
             n_stored=sum(description.n_stored for description in found),
             is_sparse=any(description.is_sparse for description in found),
-            widest=max(description.widest for description in found) + (constant != 0),
+            widest=max(description.widest for description in found),
             dtype=np.result_type(*(description.dtype for description in found)),
             constant=constant,
             total_weight=total_weight,

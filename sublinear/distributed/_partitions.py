@@ -180,7 +180,7 @@ class Partition(Member):
             n_columns=matrices[0].n_columns,
             n_stored=sum(matrix.n_stored for matrix in matrices),
             is_sparse=any(matrix.is_sparse for matrix in matrices),
-            widest=max(longest_row(block.X) for block in self.blocks),
+            widest=max(matrix.longest_row for matrix in matrices),
             dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
             weight=float(sum(sums)),
             middle=middle_of_parts(middles, sums),
@@ -283,11 +283,6 @@ class Partition(Member):
             ),
             np.zeros(self.n_weights),
         )
-
-
-def longest_row(X):
-    """Return the largest number of stored entries of a row."""
-    return int(np.diff(X.indptr).max()) if hasattr(X, "indptr") else X.shape[1]
 
 
 class LocalPartitions:
