@@ -704,20 +704,15 @@ def solve_simplex_qp(
     variant = _qp_variant(settings, A, matrix)
     if variant == "active_set" and has_matrix(A):
         raise ValueError('variant="active_set" needs rows in memory')
-    if is_linear(settings):
-        problem, plan = _qp_of_rows(settings, matrix, b, variant)
+    scales = []
+    if not is_linear(settings):
+        solver, plan = _qp_of_kernel(settings, A, b, variant)
+    elif variant == "active_set":
+        solver, plan = _qp_by_working_sets(settings, A, matrix, b)
     else:
-        problem, plan = _qp_of_kernel(settings, A, b, variant)
-    if variant == "active_set" and is_linear(settings):
-        with calling_it_A():
-            beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
-        problem.accesses = beginning.n_read
-        solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
-        plan.least_accesses = solver.least_accesses
-    else:
-        solver = plan.solver(problem, random_of(settings))
+        solver, plan = _qp_of_rows(settings, matrix, b, variant)
+        scales = [("row_norm", row_norm)] if variant == "plain" else []
     name = "solve_simplex_qp"
-    scales = [("row_norm", row_norm)] if variant == "plain" and is_linear(settings) else []
     _, result = run_saddle(name, settings, solver, plan, A, scales=scales, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
@@ -742,8 +737,20 @@ def _qp_variant(settings, A, matrix):
     return within_budget(variant, settings, "hull", matrix)
 
 
+def _qp_by_working_sets(settings, A, matrix, b):
+    """Return the solver and the plan."""
+    with calling_it_A():
+        beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
+    problem = SimplexQP(b, None, settings.epsilon)
+    problem.accesses = beginning.n_read
+    solver = ActiveSet(problem, beginning, epsilon=settings.epsilon, relative=False)
+    plan = Plan(settings, "hull", matrix, settings.epsilon, 1.0, variant="active_set")
+    plan.least_accesses = solver.least_accesses
+    return solver, plan
+
+
 def _qp_of_rows(settings, matrix, b, variant):
-    """Return the problem and the plan."""
+    """Return the solver and the plan."""
     unit, n_read = None, 0
     if variant == "plain":
         if settings.row_norm is None:
@@ -754,12 +761,12 @@ def _qp_of_rows(settings, matrix, b, variant):
     problem = SimplexQP(b, unit, settings.epsilon)
     problem.accesses = n_read
     plan = Plan(settings, "hull", matrix, settings.epsilon, (unit or 1.0) ** 2, variant=variant)
-    return problem, plan
+    return plan.solver(problem, random_of(settings)), plan
 
 
 def _qp_of_kernel(settings, A, b, variant):
-    """Return the problem and the plan."""
+    """Return the solver and the plan."""
     space = KernelSpace(settings, A, variant=variant)
     unit = float(np.sqrt(max(space.longest**2, np.ptp(b))))
     plan = KernelPlan(settings, "hull", space, settings.epsilon, unit**2, variant)
-    return SimplexQP(b, unit, settings.epsilon), plan
+    return plan.solver(SimplexQP(b, unit, settings.epsilon), random_of(settings)), plan

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.equal_rows import equal_rows
-from sublinear._core.kernel_choice import kernel_rows, spread_out
+from sublinear._core.kernel_choice import kernel_rows, least_spread, rows_with_few, spread_out
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
@@ -231,6 +231,45 @@ def test_products_of_groups_are_those_of_each(source):
     np.testing.assert_array_equal(every, expected)
 
 
+@pytest.mark.parametrize("n_columns", [1, 16, 17])
+def test_groups_of_few_columns_are_added_without_a_call_for_each(n_columns):
+    random = np.random.default_rng(0)
+    values, changes = random.normal(size=(100, n_columns)), random.normal(size=(2, 150))
+    chosen, margins = random.integers(100, size=150), random.normal(size=(4, n_columns))
+    expected, calls = margins.copy(), []
+    for (start, end), places in zip(pairwise([0, *GROUPS[0]]), GROUPS[1], strict=True):
+        expected[places] += changes[:, start:end] @ values[chosen[start:end]]
+
+    class Counted(ExactRows):
+        def add_product(self, *arguments):
+            calls.append(arguments)
+            super().add_product(*arguments)
+
+    Counted(PrecomputedRows(values, False)).add_products(chosen, changes, margins, *GROUPS)
+    np.testing.assert_allclose(margins, expected, rtol=1e-12)
+    assert len(calls) == (len(GROUPS[0]) if n_columns > 16 else 0)
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_very_few_rows_are_taken_value_by_value(name, dtype):
+    X = examples(200, 40).astype(dtype)
+    kernel = KERNELS[name](0.7, 3, 1.0)
+    spread = least_spread(kernel, X)
+    for others in (X[:1], X[7:10]):
+        rows = rows_with_few(kernel, X, others, spread)
+        assert rows.is_exact
+        found = rows.exact_block(np.arange(200))
+        options = {} if name == "linear" else {"gamma": 0.7}
+        options |= {"degree": 3, "coef0": 1.0} if name == "poly" else {}
+        wanted = expected(name, options, np.float64(X), np.float64(others))
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+    assert rows_with_few(kernel, X, X[:4], spread) is None
+    assert rows_with_few(kernel, X, X[:1] + 1e9, spread) is None  # float64 might not tell them
+    assert rows_with_few(kernel, X, X[:1], 0.0) is None
+    assert rows_with_few(kernel, sparse.csr_array(X), sparse.csr_array(X[:1]), spread) is None
+
+
 @pytest.mark.parametrize("keeps_panels", [True, False])
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_wide_rows_are_taken_in_parts(keeps_panels, is_dense):
@@ -259,8 +298,11 @@ def test_wide_rows_are_taken_in_parts(keeps_panels, is_dense):
         ([4], [[0, 1, 2]], "changes of shape"),
     ],
 )
-def test_groups_out_of_bounds_are_refused(ends, outputs, message):
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_groups_out_of_bounds_are_refused(ends, outputs, message, is_exact):
     rows = kernel_rows(RBF(), examples(9, 3))
+    if is_exact:
+        rows = ExactRows(PrecomputedRows(rows.block(np.arange(9))[:, :9]))
     with pytest.raises(ValueError, match=message):
         rows.add_products(
             np.arange(4), np.ones((2, 4)), np.zeros((3, 9)), np.array(ends), np.array(outputs)

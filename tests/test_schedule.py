@@ -258,7 +258,7 @@ def test_forecasts_know_the_pace_of_late(is_curved, before, times):
 def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late):
     decisions, plan = schedule(), space(factorises=False)
     decisions.budget = Budget(plan.most_work, plan.most_work)
-    decisions.begin(done(100.0, others=7.0), (1.0, 1.0))
+    decisions.begin(done(100.0, others=7.0), 1.0)
     standing = done(100.0, n_iterations=3, others=7.0 + plan.most_work)
     assert not decisions.is_late(standing, [plan], (gap, 1.0))
     standing = standing._replace(other_work=standing.other_work + 1)
@@ -271,7 +271,7 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
 def test_products_leave_the_next_methods_their_iterations(n_iterations, is_late):
     decisions = schedule()
     plans = [space(factorises=False), space(n_expected=10), space(n_expected=5)]
-    decisions.begin(done(100.0), (1.0, 1.0))
+    decisions.begin(done(100.0), 1.0)
     assert decisions.is_late(done(100.0, 20, n_iterations), plans, (1e-2, 1.0)) == is_late
 
 

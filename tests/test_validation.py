@@ -28,6 +28,7 @@ from sublinear import (
     spectral_norm_squared,
     suggest_solver,
 )
+from sublinear._validation import dense_product
 from sublinear.data import DualStore, FourierFeatures
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource
@@ -777,3 +778,17 @@ def test_words_may_be_numpy_s(model):
     same = clone(model).set_params(**words)
     found = [np.concatenate(each.fit(X, y).predict(X), axis=None) for each in (model, same)]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_rows", [1, 30, 3000])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_products_with_weights_of_several_problems(make, n_rows, order):
+    """By problem where X stores few values, at once where it stores many."""
+    random = np.random.default_rng(0)
+    X = sparse.random_array((n_rows, 20_000), density=1e-3, format="csr", rng=random)
+    X = make(X.toarray()) if n_rows < 3000 else X
+    weights = np.asarray(random.normal(size=(3, 20_000)), order=order)
+    expected = np.stack([X @ of_problem for of_problem in weights], axis=1)
+    np.testing.assert_allclose(dense_product(X, weights.T), expected, atol=1e-12)
+    np.testing.assert_allclose(dense_product(X, weights[0]), expected[:, 0], atol=1e-12)

@@ -1,8 +1,8 @@
 """Which iterates of a sub-gradient method become its model.
 
-The iterates are those of a WeightVector, or of a solver with its four members: `to_array()`, the
+The iterates are those of a WeightVector, or of a solver with five of its members: `to_array()`, the
 present one; `sum_of_iterates()` and `n_averaged`, the sum and the number of those counted since
-`restart_average()`. The first two return arrays of their own.
+`restart_average()`, or `set_average(sum, n_averaged)`. The first two return arrays of their own.
 A choice has
 
     counts       whether iterates must be counted, and `averages`, whether summed too

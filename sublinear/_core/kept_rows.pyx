@@ -222,11 +222,6 @@ cdef class KeptRows:
         """Length of a row."""
         return self.matrix.n_columns
 
-    @property
-    def norms(self):
-        """|x_i|^2, shape (n_rows,)."""
-        return self.matrix.squared_norms()
-
     def evaluate(
         self, Loss loss, const double[::1] v, const double[::1] targets, const double[::1] shares,
         bint gram=False

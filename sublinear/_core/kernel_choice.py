@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from sublinear._core.kernel_rows import LARGEST
+from sublinear._core.kernel_rows import EXACT_UNIT, LARGEST, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
+    UNIT,
     Linear,
     centred_size,
     exact_values,
+    many_dots,
     root_mean_square,
     rows_of,
 )
@@ -18,6 +20,7 @@ SURE = 0.0025  # of the spread: bounds on errors below it leave nothing to measu
 LEAST_SPREAD = 1e-14  # of the mean square of images: none that float64 can tell
 HIDING = 0.01  # errors of float32 exponents, of which values near their bounds may show little
 MOST_PANEL_BYTES = 2**22  # of one panel of sparse data
+MOST_FEW, COLUMNS_OF_ONE_MORE = 2, 32  # rows of which single values are quicker than panels
 POSTING_COST = 40  # of a matching pair, in stored entries of a row in panels
 
 
@@ -64,6 +67,30 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1, spread=0.0)
     if mean is not None and isinstance(kernel, Linear):
         rows.set_offsets(mean)
     return rows
+
+
+def rows_with_few(kernel, X, Y, spread):
+    """Return the KernelRows of dense rows X with very few others, from values in float64.
+
+    None where panels are quicker, or where rows may lie too far from 0 for these values.
+
+    Parameters
+    ----------
+    kernel, X, Y
+        As for `kernel_rows`.
+    spread : float
+        `least_spread` of X.
+    """
+    left, right = Matrix(X), Matrix(Y)
+    if left.is_sparse or right.n_rows > MOST_FEW + left.n_columns / COLUMNS_OF_ONE_MORE:
+        return None
+    squares = left.squared_norms(), right.squared_norms()
+    largest = max(float(of_side.max()) for of_side in squares)
+    if not kernel.most_error(left.n_columns, largest) * EXACT_UNIT < SURE * UNIT * spread:
+        return None
+    sides = (rows_of(side, slice(None)) for side in (left, right))
+    values = exact_values(kernel, *sides, many_dots, squares=squares)
+    return ExactRows(PrecomputedRows(values, has_diagonal=False))
 
 
 def centres(kernel, X):

@@ -34,6 +34,7 @@ from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernels import UNIT
 from sublinear._core.matrix import Matrix
 
+FEW_COLUMNS = 16                    # whose products take less than a call of a BLAS
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
@@ -211,15 +212,24 @@ cdef class KernelRows:
             self.add_product(rows[start:end], changes[:, start:end], part, n_threads)
             margins[places] += part
 
-    def _checked_changes(self, rows, changes, margins):
-        """Return changes in float32; loops over them and the margins look at no bounds."""
-        change = np.ascontiguousarray(changes, dtype=np.float32)
+    def _checked_changes(self, rows, changes, margins, dtype=np.float32):
+        """Return changes in their type; loops over them and the margins look at no bounds."""
+        change = np.ascontiguousarray(changes, dtype=dtype)
         wanted = (margins.shape[0], len(rows)), self.n_columns
         if (change.shape, margins.shape[1]) != wanted:
             raise ValueError(
                 f"changes of shape {change.shape} for {len(rows)} rows and margins of shape "
                 f"{(margins.shape[0], margins.shape[1])} for {self.n_columns} columns")
         return change
+
+
+def check_groups(ends, outputs, n_rows, n_outputs):
+    """Raise ValueError unless groups are as `add_products` takes them: it looks at no bounds."""
+    in_order = (np.diff(ends, prepend=0) >= 0).all() and ends[-1] == n_rows
+    if not in_order or len(outputs) != len(ends):
+        raise ValueError(f"groups that end at {ends} for {n_rows} rows, margins for {len(outputs)}")
+    if outputs.size and not 0 <= outputs.min() <= outputs.max() < n_outputs:
+        raise ValueError(f"groups lead to margins beyond the {n_outputs} there are")
 
 
 cdef check_numbers(const int64_t[::1] numbers, Py_ssize_t count):
@@ -450,6 +460,30 @@ cdef class ExactRows(KernelRows):
                     total[:, columns] += changes[:, part] @ values
         self.add_offset_products(rows, changes, total)
         np.asarray(margins)[...] += total
+
+    def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
+        """As KernelRows.add_products; of few columns without a call for every group."""
+        if self.n_columns > FEW_COLUMNS or not isinstance(self.source, GivenRows):
+            super().add_products(rows, changes, margins, ends, outputs, n_threads)
+            return
+        check_groups(ends, outputs, len(rows), len(margins))
+        changes = self._checked_changes(rows, changes, margins[:outputs.shape[1]], np.float64)
+        add_groups(self.exact_block(rows, None, n_threads), changes, margins, ends, outputs)
+
+
+cdef add_groups(
+    const double[:, :] values, const double[:, ::1] changes, double[:, :] margins,
+    const int64_t[::1] ends, const int64_t[:, ::1] outputs
+):
+    """Add the products of groups of rows of values with changes to the margins of each."""
+    cdef Py_ssize_t group, start = 0, row, change, output, column
+    for group in range(ends.shape[0]):
+        for change in range(changes.shape[0]):
+            output = outputs[group, change]
+            for row in range(start, ends[group]):
+                for column in range(values.shape[1]):
+                    margins[output, column] += changes[change, row] * values[row, column]
+        start = ends[group]
 
 
 def checked_values(values, source):

@@ -17,7 +17,7 @@ from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose,
 
 from sublinear._core.aligned import aligned
 from sublinear._core.equal_rows import equal_rows
-from sublinear._core.kernel_rows import items_per_call
+from sublinear._core.kernel_rows import check_groups, items_per_call
 from sublinear._core.kernels import exact_values, many_dots, rows_of
 
 cdef enum:
@@ -390,15 +390,6 @@ cdef class PanelRows(KernelRows):
             margins += (
                 np.multiply(changes, self.left_offsets[rows]).sum(axis=1)[:, np.newaxis]
                 + totals[:, np.newaxis] * self.right_offsets)
-
-
-def check_groups(ends, outputs, n_rows, n_outputs):
-    """Raise ValueError unless groups are as `add_products` takes them: it looks at no bounds."""
-    in_order = (np.diff(ends, prepend=0) >= 0).all() and ends[-1] == n_rows
-    if not in_order or len(outputs) != len(ends):
-        raise ValueError(f"groups that end at {ends} for {n_rows} rows, margins for {len(outputs)}")
-    if outputs.size and not 0 <= outputs.min() <= outputs.max() < n_outputs:
-        raise ValueError(f"groups lead to margins beyond the {n_outputs} there are")
 
 
 def panel_bytes(Matrix side):

@@ -243,9 +243,9 @@ class Schedule:
                 return work_in_all(gap, above, wanted, before=before / spent)
         return 1.0
 
-    def begin(self, done, outlook):
-        """Begin or go on with a method that has this outlook, a gap and a primal value."""
-        self.budget.begin(outlook[0], done.other_work)
+    def begin(self, done, gap):
+        """Begin or go on with a method that has this gap in view."""
+        self.budget.begin(gap, done.other_work)
 
     def is_late(self, done, spaces, outlook):
         """Tell whether the method takes far too long, or the next ones need the rest."""

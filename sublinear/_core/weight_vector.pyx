@@ -111,14 +111,6 @@ cdef class WeightVector:
         fold_scale(&self.vector)
         return self.values, 0.0 if self.correction is None else self.correction
 
-    def average(self):
-        """Return the mean of the iterates counted so far, or w if there is none."""
-        if self.vector.n_averaged == 0:
-            return self.to_array()
-        mean = self.sum_of_iterates()
-        mean /= self.vector.n_averaged
-        return mean
-
     def restart_average(self):
         """Forget the iterates counted so far."""
         self.set_average(0, 0)

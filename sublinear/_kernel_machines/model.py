@@ -6,11 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
-from sublinear._core.kernel_choice import kernel_rows, least_spread
+from sublinear._core.kernel_choice import kernel_rows, least_spread, rows_with_few
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
@@ -39,6 +38,7 @@ from sublinear._validation import (
     check_rows,
     check_sample_weight,
     check_training_data,
+    dense_product,
 )
 
 INDEFINITE = (
@@ -405,7 +405,7 @@ class KernelModel(CertifiedModel):
         step, _ = self._memory.parts_of_prediction(X.shape[1], len(self.intercept_), 1, 1)
         for start in range(0, X.shape[0], step):  # float32 is copied as float64
             rows = X[start : start + step]
-            products[start : start + step] = safe_sparse_dot(rows, weights, dense_output=True)
+            products[start : start + step] = dense_product(rows, weights)
         return products
 
     def _prediction_rows(self, support, X):
@@ -415,6 +415,9 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
+        few = rows_with_few(kernel.function(), support, X, self._spread)
+        if few is not None:
+            return few
         rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)
         return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
 

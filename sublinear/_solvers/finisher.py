@@ -355,7 +355,7 @@ class Finisher(Solver):
         method, self.paused = self.paused or self._tried(self.space.begin), None
         if method is not None:
             if not method.factorises:
-                self.schedule.begin(self._done(), method.outlook)
+                self.schedule.begin(self._done(), method.outlook[0])
             self.second = _MethodAtWork(method, self.space.is_compared)
 
     def _tried(self, prepare):

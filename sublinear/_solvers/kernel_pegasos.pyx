@@ -64,6 +64,8 @@ cdef class KernelPegasos(Solver):
     coefficients : ndarray of shape (n_rows,), float64
         v above.
     """
+    certificate_growth = 1.5
+
     cdef readonly KernelObjective objective
     cdef readonly Order order
     cdef readonly double total_weight
@@ -105,8 +107,6 @@ cdef class KernelPegasos(Solver):
         self.pending_rows = np.empty(max(PENDING, batch_size), dtype=np.int64)
         self.pending_changes = np.empty(max(PENDING, batch_size), dtype=np.float32)
         self.pending_row, self.pending_change = self.pending_rows, self.pending_changes
-
-    certificate_growth = 1.5
 
     @property
     def work(self):

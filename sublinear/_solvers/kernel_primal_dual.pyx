@@ -253,14 +253,11 @@ cdef class KernelPrimalDual(SaddleSolver):
         ]
         numbers, counts = np.unique(drawn, return_counts=True)
         parts = counts / self.batch_size
+        self.balance += parts @ self.targets[numbers]
         if self.estimator is None:
             self._add_kernel_rows(numbers.tolist(), parts)
         else:
-            self._add_to_square(numbers, parts)
-        self.a[numbers] += parts
-        self.balance += parts @ self.targets[numbers]
-        if self.estimator is None:
-            self.square = self.a @ self._exact(self.a, self.f, self.balance)
+            self._add_by_square(numbers, parts)
         self._rescale()
 
     def _add_kernel_rows(self, numbers, parts):
@@ -270,8 +267,10 @@ cdef class KernelPrimalDual(SaddleSolver):
         computed = self.cache.n_computed - before
         self.accesses += computed * self.n_stored
         self.full_accesses += computed * self.n * self.d
+        self.a[numbers] += parts
+        self.square = self.a @ self._exact(self.a, self.f, self.balance)
 
-    def _add_to_square(self, numbers, parts):
+    def _add_by_square(self, numbers, parts):
         """|x + new|^2 = |x|^2 + 2 <x, new> + |new|^2, by kernel values between rows drawn."""
         support = np.flatnonzero(self.a)
         known = np.union1d(support, numbers).astype(np.int64)
@@ -281,6 +280,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         after = self.a[known]
         after[np.searchsorted(known, numbers)] += parts
         self.square += parts @ (values @ (self.a[known] + after))
+        self.a[numbers] += parts
         self.accesses += int(self.row_sizes[known].sum())
         self.full_accesses += len(known) * self.d
 

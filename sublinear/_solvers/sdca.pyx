@@ -157,6 +157,7 @@ cdef class SDCA(Solver):
         self.n_iter = self.accesses = self.n_visited = self.objective.accesses = 0
         self.pass_gap = float("inf")
         self.certified_gap = 0
+        self._follow()
 
     def _rescale(self, ratio):
         self.examples.rescale(ratio)

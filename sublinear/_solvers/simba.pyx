@@ -167,8 +167,8 @@ cdef class SIMBA(Solver):
         self.constant = 0 if bias else matrix.constant
         self.n_weights = self.d + (self.constant != 0)
         self.log_n = log(max(2.0, self.n))
-        self.n_full = <Py_ssize_t> min(floor(nu * self.n / 2), self.n)
-        self.remaining = nu * self.n - 2 * self.n_full if self.n_full < self.n else 0
+        self.n_full = <Py_ssize_t> floor(nu * self.n / 2)
+        self.remaining = nu * self.n - 2 * self.n_full
         if refresh == 0:
             per_step = <double> matrix.n_stored / self.n + <double> matrix.n_stored / self.d
             refresh = max(1, round(self.n / max(1.0, per_step)))

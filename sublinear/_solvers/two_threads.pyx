@@ -109,14 +109,7 @@ cdef class TwoThreads(SDCA):
         """|w|^2"""
         return dense_dot64(self.weights, self.weights, self.objective.matrix.n_weights)
 
-    def restart(self, double alpha):
-        SDCA.restart(self, alpha)
-        self._begin_watch()
-
     def _follow(self):
-        self._begin_watch()
-
-    def _begin_watch(self):
         self.square, self.growth, self.gain = self._square(), 0, 0
         self.watched = self.accesses
 
@@ -363,7 +356,6 @@ cdef class RowHalves(TwoThreads):
 
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
-        self.second_w[:] = self.w
         for h in range(2):
             self.half[h].accesses = self.half[h].n_visited = 0
 
@@ -412,7 +404,7 @@ cdef class ColumnHalves(TwoThreads):
     """SDCA by two threads that have half of the columns each (see the top of the file).
 
     Both keep the duals, and compute the same ones; and the weight of the constant feature, which
-    all rows share, so that no step waits for it.
+    all rows share, so that no step waits for it. Rows are never packed: they are read as halves.
     """
     cdef Examples other                  # those of the second thread
     cdef Matrix halves                   # line 2 i + h is half h of row i
