@@ -67,15 +67,30 @@ GAMES = degenerate_games()
 
 
 @pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
-@pytest.mark.parametrize("shape", ((9, 7), (30, 4), (8, 8), (5, 1)))
+@pytest.mark.parametrize("shape", ((9, 7), (30, 4), (8, 8), (5, 1), "diagonal"))
 def test_steps_are_those_of_the_oracle(make, shape):
-    T = np.random.default_rng(shape[0]).uniform(-1, 1, shape)
-    method = solver_file.GameInteriorPoint(make(T))
-    oracle = game_interior_point(T, solver_file.LEAST_MARGIN, solver_file.BOUNDARY)
-    for y, q in itertools.islice(oracle, 5):
-        method.iterate()
+    if shape == "diagonal":
+        T = np.diag(np.arange(1.0, 31) / 30)
+    else:
+        T = np.random.default_rng(shape[0]).uniform(-1, 1, shape)
+    method, n_directions = solver_file.GameInteriorPoint(make(T)), []
+    constants = (getattr(solver_file, name) for name in ("LEAST_MARGIN", "BOUNDARY", "SHORT"))
+    for y, q, n in itertools.islice(game_interior_point(T, *constants), 5):
+        assert method.iterate() == 2 + 2 * n
         np.testing.assert_allclose(method.y, y, rtol=1e-6, atol=1e-12)
         np.testing.assert_allclose(method.q, q, rtol=1e-6, atol=1e-12)
+        n_directions.append(n)
+    if shape == "diagonal":
+        assert max(n_directions) == 3
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.01, 1e-4])
+@pytest.mark.parametrize("n", [50, 200])
+def test_games_of_one_entry_a_row_take_few_iterations(n, epsilon):
+    """Where corrections of a whole step lead nowhere."""
+    result = solve_matrix_game(np.diag(np.arange(1.0, n + 1)), epsilon)
+    assert result.status == "converged" and result.n_iter < 25
+    assert result.dual <= 1 / np.sum(1 / np.arange(1, n + 1)) <= result.primal
 
 
 @pytest.mark.parametrize("variant", ("auto", "interior_point"))
@@ -161,8 +176,11 @@ def test_what_is_counted():
     for A in (DENSE, few):
         n_stored = A.size
         result = solve_matrix_game(A, 1e-7, variant="interior_point")
-        n_reads = 1 + solver_file.N_PASSES * result.n_iter  # the copy
+        n_reads = result.accesses // n_stored
         assert result.accesses == n_reads * n_stored
+        n_short = (n_reads - 1 - solver_file.N_PASSES * result.n_iter) // 2  # 1: the copy
+        assert n_reads == 1 + solver_file.N_PASSES * result.n_iter + 2 * n_short
+        assert 0 <= n_short < result.n_iter
         assert result.full_accesses == n_reads * A.shape[0] * A.shape[1]
         n_certificates = len(result.trace)
         assert 1 <= n_certificates < result.n_iter  # none is far from epsilon

@@ -12,7 +12,8 @@ large t and a small u, t - u = <y, z> + <q, s> bounds the gap.
         U'U = sum_k g_k (T_k - c)(T_k - c)' + diag(z / y) + r 1 1'
         d = direction(-y z, -q s)                       all products to 0, to first order
         centre = mean product now * (mean product after d / now)^3
-        d = direction(centre - y z - dy dz, centre - q s - dq ds)
+        d = direction(centre - y z - dy dz, centre - q s - dq ds), or, if there is little way along
+            that, with the part of dy dz and dq ds that the first d leads to, if it leads further
         move y and s, q and z along d, each pair 0.99 of the way to where an entry would be 0
 
     direction(a, b):        y dz + z dy = a, q ds + s dq = b, sum_j dy_j = sum_k dq_k = 0
@@ -26,8 +27,8 @@ entry, U'U is far from singular along 1, or du would leave dy no digits near the
 Certificates: those of y and q, from a pass over the matrix of the game, once the bound on the gap
 is near epsilon.
 
-Cost per iteration: six passes, the products of all pairs of columns of T, a third of the cube of
-their number.
+Cost per iteration: six passes, or eight, the products of all pairs of columns of T, a third of the
+cube of their number.
 """
 
 import math
@@ -44,9 +45,10 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow
 from sublinear._core.saddle_solver import SaddleSolver
 
 BOUNDARY = 0.99  # of the way to where an entry would be 0
+SHORT = 0.5  # steps before which, on that way, call for another correction
 LEAST_MARGIN = 1e-3  # of the first s and z, for payoffs between -1 and 1
 BLOCK = 2**16  # values that are copied at a time, and stay in a cache
-N_PASSES = 6  # of an iteration
+N_PASSES, N_OF_DIRECTION = 6, 2  # of an iteration with two directions, and of another one
 N_FOR_DIGIT = 1.5  # iterations for each digit of the payoffs, and one for each of the longer side
 NEAR = 30  # times epsilon: a bound on the gap from which on certificates are worth a pass
 MOST_IDLE = 6  # iterations without a better gap, after which it is rounding
@@ -90,18 +92,35 @@ class GameInteriorPoint:
         return self.y @ self.z + self.q @ self.s
 
     def iterate(self):
-        """Take a step; raises LinAlgError where rounding leaves none."""
+        """Take a step, return how many passes it took; LinAlgError where rounding leaves none."""
         y, z, q, s, now = self.y, self.z, self.q, self.s, self.bound()
+        n_passes = N_PASSES
         self._factor()
         dy, dz, dq, ds = self._direction(-y * z, -q * s)
-        primal, dual = longest(y, dy, s, ds), longest(q, dq, z, dz)
+        primal, dual = self._ways((dy, dz, dq, ds))
         after = (y + primal * dy) @ (z + dual * dz) + (q + dual * dq) @ (s + primal * ds)
         centre = now / (len(y) + len(q)) * (after / now) ** 3
-        dy, dz, dq, ds = self._direction(centre - y * z - dy * dz, centre - q * s - dq * ds)
-        primal = min(1.0, BOUNDARY * longest(y, dy, s, ds))
-        dual = min(1.0, BOUNDARY * longest(q, dq, z, dz))
+        corrections, share = (dy * dz, dq * ds), primal * dual
+        step = self._corrected(centre, *corrections)
+        if min(self._ways(step)) < SHORT:
+            other = self._corrected(centre, *(share * change for change in corrections))
+            step = max(step, other, key=lambda step: min(self._ways(step)))
+            n_passes += N_OF_DIRECTION
+        dy, dz, dq, ds = step
+        primal, dual = (min(1.0, BOUNDARY * way) for way in self._ways(step))
         self.y, self.s = distribution(y + primal * dy), s + primal * ds
         self.q, self.z = distribution(q + dual * dq), z + dual * dz
+        return n_passes
+
+    def _corrected(self, centre, of_pairs, of_others):
+        return self._direction(
+            centre - self.y * self.z - of_pairs, centre - self.q * self.s - of_others
+        )
+
+    def _ways(self, step):
+        """Return how much of a step leaves no negative entry in y and s, and in q and z."""
+        dy, dz, dq, ds = step
+        return longest(self.y, dy, self.s, ds), longest(self.q, dq, self.z, dz)
 
     def _factor(self):
         """Find U, and what both directions need of it."""
@@ -244,18 +263,15 @@ class GameFinisher(SaddleSolver):
         if not self.is_due:
             return self.first.advance(limit - self.n_reads * self.first.matrix.n_stored)
         with np.errstate(all="ignore"), one_blas_thread():
-            while self._read(limit):
+            while self._has_room(limit):
                 if self._iterate():
                     return True
         return False
 
-    def _read(self, limit):
-        """Count what an iteration reads unless it would exceed the limit."""
-        n_reads = N_PASSES + (self.method is None)  # with those of the copy
-        fits = self.accesses + n_reads * self.first.matrix.n_stored <= limit
-        if fits:
-            self.n_reads += n_reads
-        return fits
+    def _has_room(self, limit):
+        """Tell whether an iteration, if need be with the copy, keeps within the limit."""
+        n_reads = (self.method is None) + N_PASSES + N_OF_DIRECTION
+        return self.accesses + n_reads * self.first.matrix.n_stored <= limit
 
     def _is_time(self):
         """Tell whether to go over to the interior point method."""
@@ -289,8 +305,10 @@ class GameFinisher(SaddleSolver):
                 self.method = GameInteriorPoint(
                     scaled(self.A, self.problem.middle, self.problem.unit)
                 )
-            self.method.iterate()
+                self.n_reads += 1
+            self.n_reads += self.method.iterate()
         except LinAlgError:  # a matrix that is singular, or not finite
+            self.n_reads += N_PASSES + N_OF_DIRECTION  # at the most
             self._leave()
             return True
         bound = self.method.bound() * self.problem.unit

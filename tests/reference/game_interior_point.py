@@ -28,8 +28,11 @@ def share(*pairs):
     return min([1.0, *ends])
 
 
-def game_interior_point(T, least_margin, boundary):
-    """Yield y and q after every iteration of min_y max_q q'Ty, for ever."""
+def game_interior_point(T, least_margin, boundary, short):
+    """Yield y, q and the number of directions after every iteration of min_y max_q q'Ty, for ever.
+
+    A step of less than `short` gives way to that with a damped correction, if it is longer.
+    """
     n, m = T.shape
     y, q = np.ones(m) / m, np.ones(n) / n
     s = (T @ y).max() - T @ y + np.ptp(T.T @ q) + least_margin
@@ -42,9 +45,16 @@ def game_interior_point(T, least_margin, boundary):
             (y + primal * dy) * (z + dual * dz), (q + dual * dq) * (s + primal * ds)
         ).mean()
         centre = now * (after / now) ** 3
-        a, b = centre - y * z - dy * dz, centre - q * s - dq * ds
-        dy, dz, dq, ds = direction(T, y, z, q, s, a, b)
+        lengths, steps = [], []
+        for part in (1.0, primal * dual):
+            a, b = centre - y * z - part * dy * dz, centre - q * s - part * dq * ds
+            step = direction(T, y, z, q, s, a, b)
+            steps.append(step)
+            lengths.append(share((y, step[0]), (s, step[3]), (q, step[2]), (z, step[1])))
+            if lengths[0] >= short:
+                break
+        dy, dz, dq, ds = steps[np.argmax(lengths)]
         primal = min(1.0, boundary * share((y, dy), (s, ds)))
         dual = min(1.0, boundary * share((q, dq), (z, dz)))
         y, s, q, z = y + primal * dy, s + primal * ds, q + dual * dq, z + dual * dz
-        yield y, q
+        yield y, q, 1 + len(steps)
