@@ -878,10 +878,12 @@ def test_a_long_stream_makes_up_for_few_kept_rows(kept, least):
     assert excess[0] >= least * excess[1]
 
 
+@pytest.mark.parametrize("judges", [1500, 600])
 @pytest.mark.parametrize(
     ("noise", "good"), [(0.0, FREE), (1.0, Restraint(1 / 4)), (4.0, Restraint(1 / 10))]
 )
-def test_a_first_model_has_a_restraint_that_is_good_for_others(noise, good, monkeypatch):
+def test_a_first_model_has_a_restraint_that_is_good_for_others(noise, good, judges, monkeypatch):
+    monkeypatch.setattr(streaming_svrg, "JUDGES", judges)
     random = np.random.default_rng(0)
     d, kept, n = 600, 1500, 6000
     X = sparse.random_array((n, d), density=0.02, rng=random, format="csr")
@@ -897,7 +899,8 @@ def test_a_first_model_has_a_restraint_that_is_good_for_others(noise, good, monk
         return np.mean((X[kept:] @ anchor - y[kept:]) ** 2)
 
     chosen, risks = risk(), {restraint: risk(restraint) for restraint in (FREE, *OWN, *ALIKE)}
-    assert chosen == risks[good] < 1.03 * min(risks.values())
+    assert chosen < 1.03 * min(risks.values())
+    assert chosen == risks[good] or judges < kept  # fewer rows bear others
     assert max(risks.values()) > 1.2 * chosen
 
 

@@ -92,6 +92,7 @@ LEAST_DEGREES = 1 / 10  # of freedom that a first model is left, by the effectiv
 OWN = Restraint(LEAST_DEGREES), Restraint(1 / 4)  # restraints of a first model, the strongest first
 ALIKE = tuple(Restraint(degrees, alike=True) for degrees in (1 / 4, 1 / 2, 1, 2, 4))
 HELD_OUT = 4  # one in so many kept rows judges which of them is best
+JUDGES = 16384  # of far more kept rows, which try only what is best of these, and weaker ones
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
@@ -319,8 +320,24 @@ class CombinedSVRG:
         n_rows = len(sample.targets)
         if n_rows < HELD_OUT or effective_rows(sample.weights) * LEAST_DEGREES >= len(self.anchor):
             return FREE
+        are_many = n_rows > 2 * JUDGES
+        judges = part_of_sample(sample, slice(JUDGES)) if are_many else sample
+        losses = self._losses_held_out(judges)
+        own = weakest_that_pays((*OWN, FREE), losses, CHANCE)
+        alike = weakest_that_pays((*ALIKE, FREE), losses)
+        best = weakest_that_pays((own, alike), losses, CHANCE)
+        if best == FREE or not are_many:
+            return best
+        # more rows bear weaker ones
+        restraints, chance = ((*ALIKE, FREE), 0.0) if best.alike else ((*OWN, FREE), CHANCE)
+        weaker = restraints[restraints.index(best) :]
+        return weakest_that_pays(weaker, self._losses_held_out(sample), chance)
+
+    def _losses_held_out(self, sample):
+        """Return a function of a Restraint: losses of some rows at the model of the others."""
         frame = frame_of(sample, self.alpha)
-        anchor, held_out = frame.coordinates(self.anchor), np.arange(n_rows) % HELD_OUT == 0
+        anchor = frame.coordinates(self.anchor)
+        held_out = np.arange(len(sample.targets)) % HELD_OUT == 0
         seen, unseen = (part_of_sample(frame.sample, chosen) for chosen in (~held_out, held_out))
 
         @cache
@@ -331,9 +348,7 @@ class CombinedSVRG:
                 values = unseen.weights * self.loss.values(scores, unseen.targets)
             return np.nan_to_num(values, nan=np.inf)
 
-        own = weakest_that_pays((*OWN, FREE), losses, CHANCE)
-        alike = weakest_that_pays((*ALIKE, FREE), losses)
-        return weakest_that_pays((own, alike), losses, CHANCE)
+        return losses
 
     def _first_rows(self):
         """The Sample of the first rows of this stage."""
