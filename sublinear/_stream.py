@@ -475,8 +475,8 @@ class StreamFit:
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 count(len(block.y))
-        if is_behind:
-            checkpoint.compare_counts((done, rows), (stream.blocks, stream.rows))
+        if is_behind:  # beyond the checkpoint's blocks there are none with rows
+            checkpoint.compare_counts((done, rows), (min(done, stream.blocks), stream.rows))
         if not learned and not done:
             raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:

@@ -18,7 +18,8 @@ from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix, csr_structure
 from sublinear._core.order import SAMPLINGS
 
-VALUES_OF_CALL = 5000  # that a sparse product reads while it is called
+VALUES_OF_CALL = 5000  # that a sparse product reads in the time that a call of it takes
+COPIED_WHILE_READ = 2  # weights, in the time that a sparse product reads a value
 LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
 LEAST_NORM, MOST_NORM = 1e-150, 1e150  # whose squares are in range
 NO_WEIGHT = "sample_weight is zero for every example: there is nothing to fit"
@@ -409,7 +410,11 @@ def dense_product(X, weights):
     SciPy copies a matrix of weights that are laid out by problem. That takes longer than a product
     for each of them where X stores few values.
     """
-    if sp.issparse(X) and weights.ndim == 2 and X.nnz + VALUES_OF_CALL < 2 * weights.shape[0]:
+    if (
+        sp.issparse(X)
+        and weights.ndim == 2
+        and (X.nnz + VALUES_OF_CALL < COPIED_WHILE_READ * weights.shape[0])
+    ):
         return np.stack([X @ of_problem for of_problem in weights.T], axis=1)
     return safe_sparse_dot(X, weights, dense_output=True)
 

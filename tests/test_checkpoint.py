@@ -270,6 +270,7 @@ def test_rows_are_counted_where_the_last_block_held_nothing(nothing, binary, tmp
         model = PegasosClassifier(alpha=0.01, random_state=0)
         return model.fit_stream(blocks, classes=[0, 1], checkpoint=tmp_path / "state")
 
+    fit(20, 20)
     fit(20, 20, nothing)
     with pytest.raises(ValueError, match=r"after 3 blocks with 40 rows.* has 3 with 35"):
         fit(20, 15, nothing, 20)

@@ -229,6 +229,21 @@ def test_memory_stays_within_its_limit(make, limit):
         assert prediction < limit + few_numbers + of_model
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n_rows", [1, 60, 200])
+def test_memory_of_few_predictions_stays_within_its_limit(n_rows, kernel, make):
+    """Support vectors in float64 would take 10 MB at the least."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(1000, 2000)), random.integers(0, 2, 1000)
+    X = make(np.where(random.random(X.shape) < 0.5, X, 0).astype(np.float32))
+    model = KernelSDCAClassifier(kernel=kernel, gamma=1e-3, max_iter=1, tol=0.1, random_state=0)
+    model.fit(X, y).set_params(memory_limit=2**22)
+    assert len(model.support_) > 600
+    few_numbers = 300 * len(X.indptr if sparse.issparse(X) else X)
+    assert peak_of(lambda: model.decision_function(X[:n_rows])) < 2**22 + few_numbers
+
+
 def test_memory_of_a_given_matrix_stays_within_its_limit(data):
     X = np.random.default_rng(0).normal(size=(3000, 3))
     K, y = pairwise_kernels(X, metric="rbf"), np.where(X[:, 0] * X[:, 1] > 0, 1, -1)

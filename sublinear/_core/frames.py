@@ -40,7 +40,7 @@ class Occurring:
 
     @classmethod
     def of(cls, sample, alpha):
-        """Return the frame of a Sample; None where rows are dense or short, or lack few columns."""
+        """Return the frame of a Sample; None for dense or short rows, or nine tenths of columns."""
         rows = sample.rows
         if not issparse(rows) or rows.shape[1] <= MOST_WEIGHTS:
             return None

@@ -463,7 +463,7 @@ cdef class ExactRows(KernelRows):
 
     def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
         """As KernelRows.add_products; of few columns without a call for every group."""
-        if self.n_columns > FEW_COLUMNS or not isinstance(self.source, GivenRows):
+        if self.n_columns > FEW_COLUMNS or not self.source.is_there:
             super().add_products(rows, changes, margins, ends, outputs, n_threads)
             return
         check_groups(ends, outputs, len(rows), len(margins))

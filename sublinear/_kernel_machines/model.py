@@ -9,14 +9,14 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
+from sublinear._core.blas import one_blas_thread
 from sublinear._core.kernel_choice import kernel_rows, least_spread, rows_with_few
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
-from sublinear._core.matrix import Matrix
 from sublinear._drive import CONTRADICTION, LIMITS
 from sublinear._fit_method import restored_after_errors
-from sublinear._kernel_machines.memory import KernelMemory
+from sublinear._kernel_machines.memory import PANEL, KernelMemory
 from sublinear._kernel_machines.support import best_on_span, nearest_span
 from sublinear._kernel_machines.training import (
     FittedKernel,
@@ -38,9 +38,11 @@ from sublinear._validation import (
     check_rows,
     check_sample_weight,
     check_training_data,
+    csr_structure,
     dense_product,
 )
 
+QUICK_ROWS = 4  # of dual_coef_, whose products take as long as kernel values of a row
 INDEFINITE = (
     "dual values exceed the objective by far more than rounding does, so the kernel is probably "
     "not positive semi-definite",
@@ -353,11 +355,19 @@ class KernelModel(CertifiedModel):
         check_is_fitted(self)
         if self._fitted_kernel.name != "linear":
             raise AttributeError('a model has coef_ only if it was fitted with kernel="linear"')
-        coef, start = np.zeros((len(self.intercept_), self.n_features_in_)), 0
-        for end, problems in zip(*self._groups(), strict=True):
-            group = slice(start, end)
-            coef[problems] += self.dual_coef_[:, group] @ self.support_vectors_[group]
-            start = end
+        return self._coef(PANEL)
+
+    def _coef(self, step):
+        """Put `coef_` together, from so many support vectors at a time."""
+        coef = np.zeros((len(self.intercept_), self.n_features_in_))
+        ends, problems = self._groups()
+        with one_blas_thread():
+            for start, end, places in zip([0, *ends[:-1]], ends, problems, strict=True):
+                for first in range(start, end, step):
+                    part = slice(first, min(end, first + step))
+                    products = self.dual_coef_[:, part] @ self.support_vectors_[part]
+                    for place, product in zip(places, products, strict=True):
+                        coef[place] += product
         return coef
 
     def _scores(self, X):
@@ -365,7 +375,7 @@ class KernelModel(CertifiedModel):
         check_is_fitted(self)
         precomputed = self._fitted_kernel.is_precomputed
         X = check_rows(self, X, accept_sparse=False if precomputed else "csr")
-        if self._fitted_kernel.name == "linear" and self._has_room_for_weights:
+        if self._fitted_kernel.name == "linear" and self._weights_pay(X):
             return self._products(X) + self.intercept_
         n_rows, n_support = X.shape[0], len(self.support_)
         margins = np.zeros((len(self.intercept_), n_rows))
@@ -394,18 +404,26 @@ class KernelModel(CertifiedModel):
         margins += self.intercept_[:, np.newaxis]
         return margins.T
 
-    @property
-    def _has_room_for_weights(self):
-        return 8 * len(self.intercept_) * self.n_features_in_ <= self._memory.half
+    def _weights_pay(self, X):
+        """Tell whether `coef_` is put together in less time than kernel values, and in memory."""
+        vectors, n_weights = self.support_vectors_, len(self.intercept_) * self.n_features_in_
+        stored = vectors.nnz if sp.issparse(vectors) else vectors.size
+        is_quick = len(self.dual_coef_) <= QUICK_ROWS * X.shape[0] and n_weights <= stored
+        return is_quick and 16 * n_weights <= self._memory.half  # with the products of a group
 
     def _products(self, X):
         """Return X @ coef_.T, (n_rows, n_problems)."""
-        Matrix(X)  # ValueError for indices out of range, which SciPy follows
-        weights, products = self.coef_.T, np.empty((X.shape[0], len(self.intercept_)))
-        step, _ = self._memory.parts_of_prediction(X.shape[1], len(self.intercept_), 1, 1)
-        for start in range(0, X.shape[0], step):  # float32 is copied as float64
-            rows = X[start : start + step]
-            products[start : start + step] = dense_product(rows, weights)
+        if sp.issparse(X):
+            csr_structure(X)  # SciPy does not look whether the indices exist
+        n_problems = len(self.intercept_)
+        step, rows_step = self._memory.parts_of_prediction(X.shape[1], n_problems, 1, 1)
+        weights, products = self._coef(rows_step).T, np.empty((X.shape[0], n_problems))
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, X.shape[0], step):  # float32 is copied as float64
+                rows = X[start : start + step]
+                products[start : start + step] = dense_product(rows, weights)
+        if not np.isfinite(products).all():
+            raise ValueError("scores leave the range of floating-point numbers: scale X down")
         return products
 
     def _prediction_rows(self, support, X):
@@ -415,7 +433,8 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
-        few = rows_with_few(kernel.function(), support, X, self._spread)
+        memory = self._memory.total / 4
+        few = rows_with_few(kernel.function(), support, X, self._spread, memory)
         if few is not None:
             return few
         rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)

@@ -12,8 +12,8 @@ large t and a small u, t - u = <y, z> + <q, s> bounds the gap.
         U'U = sum_k g_k (T_k - c)(T_k - c)' + diag(z / y) + r 1 1'
         d = direction(-y z, -q s)                       all products to 0, to first order
         centre = mean product now * (mean product after d / now)^3
-        d = direction(centre - y z - dy dz, centre - q s - dq ds), or, if there is little way along
-            that, with the part of dy dz and dq ds that the first d leads to, if it leads further
+        d = direction(centre - y z - dy dz, centre - q s - dq ds); if it is short, with dy dz and
+            dq ds times both lengths of the first d, if that leads further
         move y and s, q and z along d, each pair 0.99 of the way to where an entry would be 0
 
     direction(a, b):        y dz + z dy = a, q ds + s dq = b, sum_j dy_j = sum_k dq_k = 0
@@ -269,7 +269,7 @@ class GameFinisher(SaddleSolver):
         return False
 
     def _has_room(self, limit):
-        """Tell whether an iteration, if need be with the copy, keeps within the limit."""
+        """Tell whether the copy and an iteration of three directions keep within the limit."""
         n_reads = (self.method is None) + N_PASSES + N_OF_DIRECTION
         return self.accesses + n_reads * self.first.matrix.n_stored <= limit
 
