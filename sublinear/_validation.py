@@ -410,11 +410,8 @@ def dense_product(X, weights):
     SciPy copies a matrix of weights that are laid out by problem. That takes longer than a product
     for each of them where X stores few values.
     """
-    if (
-        sp.issparse(X)
-        and weights.ndim == 2
-        and (X.nnz + VALUES_OF_CALL < COPIED_WHILE_READ * weights.shape[0])
-    ):
+    n_copied = weights.shape[0] if weights.ndim == 2 else 0
+    if sp.issparse(X) and X.nnz + VALUES_OF_CALL < COPIED_WHILE_READ * n_copied:
         return np.stack([X @ of_problem for of_problem in weights.T], axis=1)
     return safe_sparse_dot(X, weights, dense_output=True)
 

@@ -81,7 +81,7 @@ def test_linear_kernels_have_weights_of_features(classes, ways, max_support, mak
     model = KernelSDCAClassifier(kernel="linear", random_state=0, **options).fit(make(X), y)
     scores = X @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-9)
-    monkeypatch.setattr(KernelSDCAClassifier, "_weights_pay", lambda *_: False)
+    monkeypatch.setattr(KernelSDCAClassifier, "_weights_pay", False)
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-3)
     model.set_params(kernel="rbf")  # changes no model
     assert model.coef_.shape == (6 if ways == "ovo" else 4, X.shape[1])
@@ -91,16 +91,17 @@ def test_linear_kernels_have_weights_of_features(classes, ways, max_support, mak
 
 def test_weights_are_put_together_where_that_is_quick_and_has_room():
     random = np.random.default_rng(0)
-    X, y = random.normal(size=(300, 20)), np.arange(300) % 30
+    X, y = random.normal(size=(300, 20)), np.arange(300) % 40
     model = KernelSDCAClassifier(kernel="linear", max_iter=1, tol=0.9, random_state=0).fit(X, y < 9)
     assert len(model.support_) > 1
-    assert model._weights_pay(X[:1])
-    assert not model.set_params(memory_limit=500)._weights_pay(X[:1])
+    assert model._weights_pay
+    assert not model.set_params(memory_limit=500)._weights_pay
     many = KernelSDCAClassifier(kernel="linear", max_iter=1, tol=0.9, random_state=0)
     many.set_params(multi_class="ovr").fit(X, y)
-    assert not many._weights_pay(X[:1]) and many._weights_pay(X)  # of 30 classes
+    assert not many._weights_pay  # of 40 classes
+    assert many.fit(X, y % 20)._weights_pay
     wide = sparse.random_array((300, 50_000), density=2e-4, format="csr", rng=random)
-    assert not model.set_params(memory_limit=None).fit(wide, y < 9)._weights_pay(wide)
+    assert not model.set_params(memory_limit=None).fit(wide, y < 9)._weights_pay
 
 
 def test_scores_out_of_range_are_refused(classes):

@@ -332,7 +332,7 @@ def test_predictions_measure_rounding_where_it_may_matter(halves, monkeypatch, n
 
     monkeypatch.setattr(kernel_choice, "exact_values", counted)
     # as of more problems of more features, whose weights are not put together
-    monkeypatch.setattr(KernelSDCAClassifier, "_weights_pay", lambda *_: False)
+    monkeypatch.setattr(KernelSDCAClassifier, "_weights_pay", False)
     model = KernelSDCAClassifier(kernel=name, gamma=0.1, coef0=1.0, random_state=0).fit(X, y)
     rows, far, expected = make(X[:5]), make(X[:5] + 1e5), model.decision_function(X[:5])
     samples.clear()

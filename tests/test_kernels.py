@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.equal_rows import equal_rows
-from sublinear._core.kernel_choice import kernel_rows, least_spread, rows_with_few, spread_out
+from sublinear._core.kernel_choice import kernel_rows, spread_out
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
@@ -248,26 +248,6 @@ def test_groups_of_few_columns_are_added_without_a_call_for_each(n_columns):
     Counted(PrecomputedRows(values, False)).add_products(chosen, changes, margins, *GROUPS)
     np.testing.assert_allclose(margins, expected, rtol=1e-12)
     assert len(calls) == (len(GROUPS[0]) if n_columns > 16 else 0)
-
-
-@pytest.mark.parametrize("name", ["linear", "rbf", "poly"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_very_few_rows_are_taken_value_by_value(name, dtype):
-    X = examples(200, 40).astype(dtype)
-    kernel = KERNELS[name](0.7, 3, 1.0)
-    spread = least_spread(kernel, X)
-    for others in (X[:1], X[7:10]):
-        rows = rows_with_few(kernel, X, others, spread)
-        assert rows.is_exact
-        found = rows.exact_block(np.arange(200))
-        options = {} if name == "linear" else {"gamma": 0.7}
-        options |= {"degree": 3, "coef0": 1.0} if name == "poly" else {}
-        wanted = expected(name, options, np.float64(X), np.float64(others))
-        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
-    assert rows_with_few(kernel, X, X[:4], spread) is None
-    assert rows_with_few(kernel, X, X[:1] + 1e9, spread) is None  # float64 might not tell them
-    assert rows_with_few(kernel, X, X[:1], 0.0) is None
-    assert rows_with_few(kernel, sparse.csr_array(X), sparse.csr_array(X[:1]), spread) is None
 
 
 @pytest.mark.parametrize("keeps_panels", [True, False])

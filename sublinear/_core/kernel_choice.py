@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from sublinear._core.kernel_rows import EXACT_UNIT, LARGEST, ExactRows, PrecomputedRows
+from sublinear._core.kernel_rows import LARGEST
 from sublinear._core.kernels import (
-    UNIT,
     Linear,
     centred_size,
     exact_values,
-    many_dots,
     root_mean_square,
     rows_of,
 )
@@ -20,8 +18,6 @@ SURE = 0.0025  # of the spread: bounds on errors below it leave nothing to measu
 LEAST_SPREAD = 1e-14  # of the mean square of images: none that float64 can tell
 HIDING = 0.01  # errors of float32 exponents, of which values near their bounds may show little
 MOST_PANEL_BYTES = 2**22  # of one panel of sparse data
-MOST_COPIED, LEAST_AT_ONCE = 2**22, 16  # bytes, and rows, of those beside these at a time
-MOST_FEW, COLUMNS_OF_ONE_MORE = 2, 32  # rows of which single values are quicker than panels
 POSTING_COST = 40  # of a matching pair, in stored entries of a row in panels
 
 
@@ -68,39 +64,6 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1, spread=0.0)
     if mean is not None and isinstance(kernel, Linear):
         rows.set_offsets(mean)
     return rows
-
-
-def rows_with_few(kernel, X, Y, spread, memory=float("inf")):
-    """Return the KernelRows between dense rows X and very few rows Y, from values in float64.
-
-    None where panels are quicker, or where rows may lie too far from 0 for these values.
-
-    Parameters
-    ----------
-    kernel, X, Y
-        As for `kernel_rows`.
-    spread : float
-        `least_spread` of X.
-    memory : float, default=inf
-        Bytes that the values may take, and copies on the way.
-    """
-    left, right = Matrix(X), Matrix(Y)
-    if left.is_sparse or right.n_rows > MOST_FEW + left.n_columns / COLUMNS_OF_ONE_MORE:
-        return None
-    if 8 * left.n_rows * right.n_rows > memory:
-        return None
-    memory = min(memory, MOST_COPIED)
-    squares = left.squared_norms(), right.squared_norms()
-    largest = max(float(of_side.max()) for of_side in squares)
-    if not kernel.most_error(left.n_columns, largest) * EXACT_UNIT < SURE * UNIT * spread:
-        return None
-    values, others = np.empty((left.n_rows, right.n_rows)), rows_of(right, slice(None))
-    step = max(LEAST_AT_ONCE, min(left.n_rows, int(memory / (8 * left.n_columns))))
-    for start in range(0, left.n_rows, step):  # float32 is copied as float64
-        part = slice(start, start + step)
-        rows, of_part = rows_of(left, part), (squares[0][part], squares[1])
-        values[part] = exact_values(kernel, rows, others, many_dots, squares=of_part)
-    return ExactRows(PrecomputedRows(values, has_diagonal=False))
 
 
 def centres(kernel, X):

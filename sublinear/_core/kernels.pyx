@@ -78,13 +78,15 @@ cdef class Kernel:
         """Return a bound on the rank of matrices of values, `most` if none below that is known."""
         return most
 
-    def exact(self, dots, const double[::1] squares, const double[::1] others, int n_threads=1):
-        """Make products between rows, in place, the values, by the rows' |x|^2 (float64)."""
+    def exact(self, X, Y, dots, int n_threads=1):
+        """Return the values between the rows of two Matrix objects, by their products (float64)."""
         cdef double[:, ::1] values = dots
+        cdef const double[::1] squares = X.squared_norms(), others = Y.squared_norms()
         cdef Py_ssize_t i, k
         for i in prange(values.shape[0], nogil=True, schedule="static", num_threads=n_threads):
             for k in range(values.shape[1]):
                 values[i, k] = self.of_dot(values[i, k], squares[i], others[k])
+        return dots
 
 
 cdef class Linear(Kernel):
@@ -225,15 +227,9 @@ def many_dots(X, Y):
         return X @ Y.T
 
 
-def exact_values(Kernel kernel, X, Y, dense_dots=few_dots, int n_threads=1, squares=None):
-    """Return the kernel's values between the rows of two Matrix objects of float64.
-
-    `squares` are the |x|^2 of the rows of X and of Y, if they are known.
-    """
-    values = exact_dots(X, Y, dense_dots)
-    of_X, of_Y = squares or (X.squared_norms(), Y.squared_norms())
-    kernel.exact(values, of_X, of_Y, n_threads)
-    return values
+def exact_values(Kernel kernel, X, Y, dense_dots=few_dots, int n_threads=1):
+    """Return the kernel's values between the rows of two Matrix objects of float64."""
+    return kernel.exact(X, Y, exact_dots(X, Y, dense_dots), n_threads)
 
 
 def root_mean_square(const double[:, ::1] values):

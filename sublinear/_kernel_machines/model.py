@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.kernel_choice import kernel_rows, least_spread, rows_with_few
+from sublinear._core.kernel_choice import kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
@@ -42,7 +42,7 @@ from sublinear._validation import (
     dense_product,
 )
 
-QUICK_ROWS = 4  # of dual_coef_, whose products take as long as kernel values of a row
+QUICK_ROWS = 32  # of dual_coef_, whose products take as long as kernel values of one example
 INDEFINITE = (
     "dual values exceed the objective by far more than rounding does, so the kernel is probably "
     "not positive semi-definite",
@@ -375,7 +375,7 @@ class KernelModel(CertifiedModel):
         check_is_fitted(self)
         precomputed = self._fitted_kernel.is_precomputed
         X = check_rows(self, X, accept_sparse=False if precomputed else "csr")
-        if self._fitted_kernel.name == "linear" and self._weights_pay(X):
+        if self._fitted_kernel.name == "linear" and self._weights_pay:
             return self._products(X) + self.intercept_
         n_rows, n_support = X.shape[0], len(self.support_)
         margins = np.zeros((len(self.intercept_), n_rows))
@@ -404,11 +404,15 @@ class KernelModel(CertifiedModel):
         margins += self.intercept_[:, np.newaxis]
         return margins.T
 
-    def _weights_pay(self, X):
-        """Tell whether `coef_` is put together in less time than kernel values, and in memory."""
+    @property
+    def _weights_pay(self):
+        """Whether `coef_` is put together in about the time of kernel values, and in memory.
+
+        Whatever is predicted: kernel values would be rounded otherwise.
+        """
         vectors, n_weights = self.support_vectors_, len(self.intercept_) * self.n_features_in_
         stored = vectors.nnz if sp.issparse(vectors) else vectors.size
-        is_quick = len(self.dual_coef_) <= QUICK_ROWS * X.shape[0] and n_weights <= stored
+        is_quick = len(self.dual_coef_) <= QUICK_ROWS and n_weights <= stored
         return is_quick and 16 * n_weights <= self._memory.half  # with the products of a group
 
     def _products(self, X):
@@ -433,10 +437,6 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
-        memory = self._memory.total / 4
-        few = rows_with_few(kernel.function(), support, X, self._spread, memory)
-        if few is not None:
-            return few
         rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)
         return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
 
