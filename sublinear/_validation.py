@@ -84,16 +84,17 @@ def check_sizes(least, **sizes):
     return map(int, sizes.values())
 
 
-def check_squared_norms(squares, most=sys.float_info.max):
+def check_squared_norms(squares, most=sys.float_info.max, name="X"):
     """Raise ValueError unless the squared norms of rows, whose values are finite, are at most so.
 
     Parameters
     ----------
     squares : ndarray
     most : float, default=the largest number
+    name : str, default="X"
     """
     if not np.max(squares) <= most:
-        raise ValueError("the squared norm of a row overflows: scale X down")
+        raise ValueError(f"the squared norm of a row overflows: scale {name} down")
 
 
 def check_batch_size(batch_size):

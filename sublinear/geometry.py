@@ -1,6 +1,7 @@
 """Enclosing balls and quadratic programs over the simplex."""
 
 import math
+import sys
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -75,6 +76,7 @@ from sublinear._validation import (
 # Dense rows are copied, as seen from the first one, where they are so many times as long as they
 # are far from each other, and rounding takes more than these parts of the gap asked for: what sums
 # are off by, and a centre of float32.
+MOST_SQUARE = sys.float_info.max / 8  # of a norm: squared distances are four times that at the most
 FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
@@ -523,7 +525,7 @@ class SeenRows:
             self._measure(X, None, begins)
 
     def _measure(self, X, row_norms, begins):
-        """Find the squared norms; ValueError if they are not finite."""
+        """Find the squared norms; ValueError if they, or squared distances, are not finite."""
         self.beginning = Beginning(X, self.matrix) if begins else None
         if begins:
             self.squared_norms = self.beginning.norms
@@ -533,9 +535,9 @@ class SeenRows:
             self.n_read += self.matrix.n_stored
         else:
             self.squared_norms = row_norms**2
-        if not np.isfinite(self.squared_norms).all():
+        if not self.squared_norms.max() <= MOST_SQUARE:
             assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
-            check_squared_norms(self.squared_norms)
+            check_squared_norms(self.squared_norms, MOST_SQUARE)
         if row_norms is None or row_norms.any():
             self.matrix.check_underflow(self.squared_norms.max())
         self.rounding = distance_error(self.matrix.n_columns, self.squared_norms.max())
@@ -741,6 +743,7 @@ def _qp_by_working_sets(settings, A, matrix, b):
     """Return the solver and the plan."""
     with calling_it_A():
         beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
+        check_squared_norms(beginning.norms, MOST_SQUARE, "A")
     problem = SimplexQP(b, None, settings.epsilon)
     problem.accesses = beginning.n_read
     solver = ActiveSet(problem, beginning, epsilon=settings.epsilon, relative=False)

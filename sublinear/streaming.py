@@ -255,9 +255,18 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             self.set_params(**present)
 
     def _is_stored(self, before):
-        """Tell, after an error, whether there is a new model: solvers that have seen rows."""
-        solvers = vars(self).get("_solvers")
-        return solvers is not before.get("_solvers") and bool(solvers) and solvers[0].n_rows > 0
+        """Tell, after an error, whether there is a new model: solvers that have seen more rows."""
+        solvers, old = vars(self).get("_solvers"), before.get("_solvers")
+        seen = old[0].n_rows if self.warm_start and old else 0
+        return solvers is not old and bool(solvers) and solvers[0].n_rows > seen
+
+    def _copy_solvers(self):
+        """Go on with copies of the solvers, so that an error brings the old ones back as they were.
+
+        Blocks may change them in place: see `_take`.
+        """
+        if self._solvers and self._solvers[0].n_rows > 0:
+            self._solvers = [solver.copy() for solver in self._solvers]
 
     def _restore(self, coef, intercept, n_iter, result):
         """Become a model that was fitted elsewhere; it has no rows to go on from."""
@@ -411,6 +420,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Return the weights of rows, None for 1 each, times those of their classes."""
         return weights
 
+    def _fit_source(self, stream, classes, checkpoint):
+        if self.warm_start and self.__sklearn_is_fitted__():
+            self._copy_solvers()
+        super()._fit_source(stream, classes, checkpoint)
+
     def _learn_block(self, block, first, options):
         # as partial_fit, without the checks that the Stream has made
         if first:
@@ -429,6 +443,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
         Nobody has looked at the values of X yet.
         """
+        self._copy_solvers()
         self._use_threads()
         order, seen = None, False
         if self.shuffle:
@@ -450,9 +465,17 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                     UncheckedBlock(X, y, weights).checked()
                     seen = True
                 self._take(blocks, *rows)
-            self._models()  # so that fit says what keeps them from being found
         except ValueError:
             self._solvers = None  # unlike after Ctrl-C, no part of these rows makes a model
+            raise
+        self._find_models()
+
+    def _find_models(self):
+        """Let `fit` say what keeps models from being found; then there are none."""
+        try:
+            self._models()
+        except ValueError:
+            self._solvers = None
             raise
 
     def __dir__(self):

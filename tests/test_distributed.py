@@ -970,6 +970,25 @@ def test_labels_in_objects_are_scored(binary):
     assert model.score([[(X, y.astype(object))]]) == model.score([[(X, y)]]) > 0.6
 
 
+@pytest.mark.parametrize(
+    "kind", [SDCAClassifier, PegasosClassifier, StreamingSVRGClassifier], ids=lambda k: k.__name__
+)
+def test_rows_of_blocks_without_weight_are_not_counted(kind, binary):
+    X, y = binary
+    blocks = [(X[:100], y[:100]), (X[100:130], y[100:130], 0 * X[100:130, 0]), (X[:0], y[:0])]
+    found = kind(alpha=0.1).fit([blocks, [(X[130:], y[130:])]]).stream_
+    assert (found.blocks, found.rows) == (4, len(y) - 30)
+
+
+def test_sums_out_of_range_leave_the_model_before(binary):
+    X, y = binary
+    model = StreamingSVRGClassifier("squared_hinge", warm_start=True).fit([[(X, y)]])
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="range of floating-point numbers"):
+        model.fit([[(X * 1e200, y)]])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
 def test_scores_of_sources_and_of_equal_targets(regression):
     X, y = regression
     model = SDCARegressor(**SHORT).fit([[(X, y)]])
@@ -978,6 +997,9 @@ def test_scores_of_sources_and_of_equal_targets(regression):
     ones = np.ones(len(y))
     assert model.score([[(X, ones)]]) == model.score(X, ones) == 0.0
     assert model.score([[(X, model.predict(X) * 0)]]) == 0.0
+    for value in (0.1, 1e8 + 0.1):  # whose mean is rounded
+        blocks = [[(X[:2], ones[:2] * value)], [(X[2:], ones[2:] * value)]]
+        assert model.score(blocks) == 0.0
     with pytest.warns(UndefinedMetricWarning):
         assert np.isnan(model.score([[(X[:1], y[:1])]]))
 

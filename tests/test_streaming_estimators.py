@@ -459,6 +459,42 @@ def test_warm_start_goes_on(regression):
     assert clone(model).set_params(warm_start=False).fit(X, y).result_.n_rows == 200
 
 
+@pytest.mark.parametrize("d", [20, 1500])  # of many weights no copies are made for every block
+class TestAFailureAfterAWarmStart:
+    def parts(self, d):
+        random = np.random.default_rng(0)
+        return [
+            (random.normal(size=(n, d)) / np.sqrt(d), random.normal(size=n)) for n in (300, 20, 5)
+        ]
+
+    def test_of_a_fit_changes_nothing(self, d):
+        first, second, _ = self.parts(d)
+        model = StreamingSVRGRegressor(warm_start=True, alpha=0.1, shuffle=False).fit(*first)
+        before, same = model.coef_.copy(), pickle.loads(pickle.dumps(model))
+        with pytest.raises(ValueError, match="range of floating-point numbers"):
+            model.fit(second[0] * 1e160, second[1])
+        assert model.result_.n_rows == 300
+        np.testing.assert_array_equal(model.coef_, before)
+        found = model.partial_fit(*second).coef_
+        np.testing.assert_array_equal(found, same.partial_fit(*second).coef_)
+
+    @pytest.mark.parametrize("is_looked_at", [False, True])
+    def test_of_a_stream_keeps_whole_blocks(self, d, is_looked_at):
+        first, second, third = self.parts(d)
+        model = StreamingSVRGRegressor(warm_start=True, alpha=0.1).fit_stream([first])
+        if is_looked_at:
+            model.coef_  # noqa: B018  keeps it
+        expected = clone(model).fit_stream([first, second]).coef_
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit_stream([second, (np.full_like(third[0], np.nan), third[1])])
+        assert model.result_.n_rows == 320
+        np.testing.assert_array_equal(model.coef_, expected)
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit_stream([(np.full_like(third[0], np.nan), third[1])])
+        assert model.result_.n_rows == 320
+        np.testing.assert_array_equal(model.coef_, expected)
+
+
 def test_grid_search(binary):
     X, y = binary
     search = GridSearchCV(StreamingSVRGClassifier(random_state=0), {"alpha": [1e-3, 1e-1]}, cv=3)

@@ -1348,3 +1348,16 @@ def test_stages_of_few_rows_are_long_enough_for_their_certificates():
     result = L2SVMClassifier(alpha=0.01, random_state=0).fit(X, [0, 1, 0, 1]).result_
     assert result.status == "converged"
     assert len(result.trace) < 2000
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("variant", ["auto", "plain", "variance_reduced"])
+def test_squared_distances_out_of_range_are_refused(variant, make):
+    """They may be four times as large as squared norms, which are in range."""
+    X = 1.3e154 * np.array([[1.0, 0.1], [1.0, -0.1], [1.0, 0.0], [0.9, 0.0]])
+    assert np.isfinite((X**2).sum(axis=1)).all()
+    with pytest.raises(ValueError, match="squared norm of a row overflows: scale X down"):
+        MinimumEnclosingBall(variant=variant).fit(make(X))
+    if variant == "auto":
+        with pytest.raises(ValueError, match="squared norm of a row overflows: scale A down"):
+            solve_simplex_qp(make(X))

@@ -363,16 +363,22 @@ def labels_from(names, text_labels=None):
     if text_labels or not all(map(is_finite_number, names)):
         return np.array(names)
     numbers = np.array([float(name) for name in names])
-    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT:
+    # not all whole: no classes, but targets of a regression
+    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT or (numbers % 1).any():
         return numbers
-    try:
-        integers = [int(name) for name in names]
-    except ValueError:  # not all whole: no classes, but targets of a regression
-        return numbers
+    integers = list(map(_whole, names))
     for dtype in (np.int64, np.uint64):
         if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
             return np.array(integers, dtype=dtype)
     return np.array(names)
+
+
+def _whole(name):
+    """Return a whole number that is written with all its digits, or as 1.0 or 1e3."""
+    try:
+        return int(name)
+    except ValueError:
+        return int(float(name))
 
 
 def _should_be_numbers(names, start):

@@ -156,8 +156,9 @@ class Partition(Member):
             raise ValueError(f"{n_columns} columns, but the first block has {expected}")
 
     def summary(self):
-        """Return how many blocks and rows there are, and how many lines were left out."""
-        return len(self.sizes), sum(self.sizes), self.skipped
+        """Return how many blocks there are, rows of those with weight, and lines left out."""
+        counted = (X.shape[0] for X, _, weight in self.blocks if weight is None or weight.any())
+        return len(self.sizes), sum(counted), self.skipped
 
     def describe(self):
         """Return the Description, None without rows."""
@@ -374,7 +375,7 @@ class WholeObjective(BaseObjective):
     @cached_property
     def _values_at_zeros(self):
         parts = self.solver.retrying(lambda: self.solver.partitions.ask("at_zeros"))
-        return tuple(map(sum, zip(*parts, strict=True)))
+        return tuple(float(sum(part)) for part in zip(*parts, strict=True))
 
 
 _STATE = "n_iter", "accesses", "work", "n_lost", "estimated_gap"

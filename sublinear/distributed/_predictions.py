@@ -234,7 +234,8 @@ def evaluation_of_block(block, model, right):
         hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight) if mass else 0
         return Evaluation(len(y), mass, float(hits))
     y = contiguous(y, np.float64)
-    mean = float(weight @ y) / mass if mass else 0.0
+    first = y[np.argmax(weight > 0)]  # from which on equal targets have a mean without rounding
+    mean = float(first + weight @ (y - first) / mass) if mass else 0.0
     errors, spread = (float(weight @ (y - other) ** 2) for other in (predicted, mean))
     return Evaluation(len(y), mass, errors, mean, spread)
 

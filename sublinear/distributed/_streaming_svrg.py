@@ -34,12 +34,6 @@ class _StreamedStages(OverPartitions):
     hessian_ratio = 1.0
     smoothness = strong_convexity = step = first_stage = inner_steps = None
 
-    def _is_stored(self, before):
-        """Tell, after an error, whether the model has seen rows that the one before had not."""
-        old = before.get("_solvers")
-        grown = not (old and self.warm_start) or self._solvers[0].n_rows > old[0].n_rows
-        return super()._is_stored(before) and grown
-
     @all_or_nothing
     @documented
     def fit(
@@ -114,7 +108,7 @@ class _StreamedStages(OverPartitions):
                 checkpoint.identify_partitions(ask_retrying(partitions, "first_mark"))
                 state = checkpoint.load()
             if warm:
-                self._solvers = [solver.copy() for solver in self._solvers]
+                self._copy_solvers()
             else:
                 self._begin(1 if plan.classes is None else len(positive_classes(plan.classes)))
             self._known = {}
@@ -142,6 +136,7 @@ class _StreamedStages(OverPartitions):
                 self.n_lost_ = stages.n_lost
             if not self._solvers[0].n_rows:
                 raise ValueError(WEIGHTLESS)
+            self._find_models()
             if checkpoint is not None:
                 checkpoint.save(self._stream_state() | stages.state())
         return self

@@ -61,7 +61,9 @@ class ArraySource:
         self.block_rows = block_rows or rows_of_a_block(self.X)
         for name, column in zip(("y", "sample_weight"), self.columns, strict=False):
             if column is not None and column.shape[:1] != self.X.shape[:1]:
-                raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {column.size}")
+                raise ValueError(
+                    f"X has {self.X.shape[0]} rows, but {name} is of shape {column.shape}"
+                )
 
     def __iter__(self):
         return self.blocks_of(self.X, *self.columns)
@@ -162,6 +164,7 @@ class NpySource:
         if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
+        self.why_empty = no_rows_in([path])
         block_rows = BLOCK_ROWS if block_rows is None else block_rows
         try:
             self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
