@@ -363,10 +363,12 @@ def labels_from(names, text_labels=None):
     if text_labels or not all(map(is_finite_number, names)):
         return np.array(names)
     numbers = np.array([float(name) for name in names])
-    # not all whole: no classes, but targets of a regression
-    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT or (numbers % 1).any():
+    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT:
         return numbers
-    integers = list(map(_whole, names))
+    try:
+        integers = list(map(_whole, names))
+    except ValueError:  # not all whole: no classes, but targets of a regression
+        return numbers
     for dtype in (np.int64, np.uint64):
         if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
             return np.array(integers, dtype=dtype)
@@ -374,11 +376,10 @@ def labels_from(names, text_labels=None):
 
 
 def _whole(name):
-    """Return a whole number that is written with all its digits, or as 1.0 or 1e3."""
-    try:
-        return int(name)
-    except ValueError:
-        return int(float(name))
+    """Return a whole number, written with all its digits or as 1.0 or 1e3; else ValueError."""
+    number = float(name)
+    is_small = abs(number) < LARGEST_FLOAT and number.is_integer()
+    return int(number) if is_small else int(name)
 
 
 def _should_be_numbers(names, start):
