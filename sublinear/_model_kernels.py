@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from sublinear._archive import ArchiveError, plain_scalar
 from sublinear._core.kernels import KERNELS
-from sublinear._kernel_machines.model import KernelModel, Reduction
+from sublinear._kernel_machines.model import KernelModel, Reduction, SupportPanels
 from sublinear._kernel_machines.saddle import NAMES
 from sublinear._kernel_machines.training import FittedKernel, check_kernel_shape
 
@@ -127,7 +127,7 @@ def _set_machine(estimator, entry):
         raise ArchiveError("damaged model file (not the kernel values of a machine)")
     estimator._is_exact, estimator._spread = is_exact, spread
     estimator.reduction_ = None if reduction is None else _checked_reduction(reduction)
-    estimator._n_rows_fit = 0
+    estimator._n_rows_fit, estimator._panels = 0, SupportPanels()
 
 
 def _checked_reduction(reduction):

@@ -4,6 +4,7 @@ import os
 import pickle
 import tracemalloc
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -242,6 +243,29 @@ def test_memory_of_few_predictions_stays_within_its_limit(n_rows, kernel, make):
     assert len(model.support_) > 600
     few_numbers = 300 * len(X.indptr if sparse.issparse(X) else X)
     assert peak_of(lambda: model.decision_function(X[:n_rows])) < 2**22 + few_numbers
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_predictions_of_few_dense_rows_keep_panels_of_the_support_vectors(data, kernel, dtype):
+    X, y, _, _ = data
+    X = X.astype(dtype)
+    model = KernelSDCAClassifier(kernel=kernel, gamma=0.1, coef0=1.0, random_state=0).fit(X, y)
+    expected = model.decision_function(X[:40])
+    assert model._panels.kept is None
+    np.testing.assert_array_equal(model.decision_function(X[:3]), expected[:3])
+    kept = model._panels.kept.panels
+    assert kept is not None
+    np.testing.assert_array_equal(model.decision_function(X[3:19]), expected[3:19])
+    assert model._panels.kept.panels is kept
+    for copy in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        assert copy._panels.kept is None
+        np.testing.assert_array_equal(copy.decision_function(X[:3]), expected[:3])
+    model.support_vectors_ = model.support_vectors_ + dtype(1)
+    moved = model.decision_function(X[:40])
+    np.testing.assert_array_equal(model.decision_function(X[:3]), moved[:3])
+    model.fit(X[:50], y[:50])
+    assert model._panels.kept is None
 
 
 def test_memory_of_a_given_matrix_stays_within_its_limit(data):

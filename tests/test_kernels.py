@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.equal_rows import equal_rows
-from sublinear._core.kernel_choice import kernel_rows, spread_out
+from sublinear._core.kernel_choice import KeptColumns, kernel_rows, spread_out
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
@@ -231,6 +231,33 @@ def test_products_of_groups_are_those_of_each(source):
     np.testing.assert_array_equal(every, expected)
 
 
+@pytest.mark.parametrize("offset", [0, 10])
+@pytest.mark.parametrize("name", ["rbf", "poly"])  # sigmoids are always measured
+def test_few_rows_have_the_products_of_all_in_panels_that_stay(name, offset):
+    kernel, X = KERNELS[name](gamma=0.07, degree=3, coef0=0.5), examples(150, 300)
+    columns, others = X[:150] + offset, examples(16, 300) + offset
+    random = np.random.default_rng(0)
+    changes, margins = random.normal(size=(2, 150)), random.normal(size=(4, 16))
+    found, kept = margins.copy(), KeptColumns(kernel, columns, np.inf)
+    rows = kernel_rows(kernel, columns, others, memory=0)
+    rows.add_products(np.arange(150), changes, margins, *GROUPS)
+    for start in (0, 9):
+        part = slice(start, start + 9)
+        few = kept.rows(others[part])
+        few.add_column_products(changes, found[:, part], *GROUPS, 2)
+        assert few.store is kept.panels.store
+    np.testing.assert_array_equal(found, margins)
+
+
+def test_kept_columns_leave_rows_to_others_where_their_errors_are_to_be_measured():
+    X = examples(30, 5)
+    kept = KeptColumns(RBF(0.7), X, 0.4)
+    assert kept.rows(X) is not None
+    assert kept.rows(np.vstack([X, 100 * X])) is None
+    assert kept.rows(X[:2]) is not None
+    assert KeptColumns(RBF(0.7), X, 0.0).rows(X) is None
+
+
 @pytest.mark.parametrize("n_columns", [1, 16, 17])
 def test_groups_of_few_columns_are_added_without_a_call_for_each(n_columns):
     random = np.random.default_rng(0)
@@ -283,10 +310,12 @@ def test_groups_out_of_bounds_are_refused(ends, outputs, message, is_exact):
     rows = kernel_rows(RBF(), examples(9, 3))
     if is_exact:
         rows = ExactRows(PrecomputedRows(rows.block(np.arange(9))[:, :9]))
+    ends, outputs = np.array(ends), np.array(outputs)
     with pytest.raises(ValueError, match=message):
-        rows.add_products(
-            np.arange(4), np.ones((2, 4)), np.zeros((3, 9)), np.array(ends), np.array(outputs)
-        )
+        rows.add_products(np.arange(4), np.ones((2, 4)), np.zeros((3, 9)), ends, outputs)
+    columns = kernel_rows(RBF(), examples(9, 3), examples(4, 3))
+    with pytest.raises(ValueError, match=message):
+        columns.add_column_products(np.ones((2, 4)), np.zeros((3, 9)), ends, outputs)
 
 
 @pytest.mark.parametrize(("name", "parameters"), CASES)

@@ -66,6 +66,41 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1, spread=0.0)
     return rows
 
 
+class KeptColumns:
+    """Kernel matrices of any few dense rows with columns that stay: their panels are kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Not linear.
+    Y : ndarray
+        The columns.
+    spread : float
+        `least_spread` of Y.
+    """
+
+    def __init__(self, kernel, Y, spread):
+        columns, self.spread = Matrix(Y), spread
+        self.mean = column_means(columns) if centres(kernel, Y) else None
+        if self.mean is not None:
+            columns, _ = centred(columns, columns, self.mean)
+        self.largest = float(columns.squared_norms().max())
+        self.kernel, self.columns, self.panels = kernel, columns, None
+
+    def rows(self, X):
+        """Return the KernelRows of X with the columns: the values of `kernel_rows`, transposed.
+
+        None if that would have to measure their errors.
+        """
+        left = Matrix(X if self.mean is None else X - self.mean)
+        largest = max(self.largest, float(left.squared_norms().max()))
+        if not self.kernel.most_error(left.longest_row, largest) < SURE * self.spread:
+            return None
+        if self.panels is None:
+            self.panels = PanelRows(self.kernel, left, self.columns)
+        return self.panels.with_rows(left)
+
+
 def centres(kernel, X):
     """Tell whether `kernel_rows` centres dense rows X."""
     matrix = Matrix(X)

@@ -212,6 +212,27 @@ cdef class KernelRows:
             self.add_product(rows[start:end], changes[:, start:end], part, n_threads)
             margins[places] += part
 
+    def add_column_products(self, changes, margins, ends, outputs, int n_threads=1):
+        """Do what `add_products` of the transpose with all of its rows does, to the bit.
+
+        Parameters
+        ----------
+        changes : ndarray of shape (n_changes, n_columns)
+        margins : ndarray of shape (n_outputs, n_rows), float64
+        ends, outputs : ndarray
+            Of groups of columns.
+        n_threads : int, default=1
+        """
+        check_groups(ends, outputs, self.n_columns, len(margins))
+        change = np.ascontiguousarray(changes, dtype=np.float32)
+        wanted = (outputs.shape[1], self.n_columns), self.n_rows
+        if (change.shape, margins.shape[1]) != wanted:
+            raise ValueError(
+                f"changes of shape {change.shape} and margins of shape {margins.shape} for "
+                f"{self.n_columns} columns and {self.n_rows} rows")
+        values = self.block(np.arange(self.n_rows), None, n_threads)
+        add_column_groups(values, change, margins, ends, outputs)
+
     def _checked_changes(self, rows, changes, margins, dtype=np.float32):
         """Return changes in their type; loops over them and the margins look at no bounds."""
         change = np.ascontiguousarray(changes, dtype=dtype)
@@ -484,6 +505,29 @@ cdef add_groups(
                 for column in range(values.shape[1]):
                     margins[output, column] += changes[change, row] * values[row, column]
         start = ends[group]
+
+
+cdef add_column_groups(
+    const float[:, ::1] values, const float[:, ::1] changes, double[:, :] margins,
+    const int64_t[::1] ends, const int64_t[:, ::1] outputs
+):
+    """Add the products of groups of columns of values: eight in float32 at a time, as in panels."""
+    cdef Py_ssize_t row, group, change, start, first, column
+    cdef double total
+    cdef float eight
+    for row in range(values.shape[0]):
+        start = 0
+        for group in range(ends.shape[0]):
+            for change in range(changes.shape[0]):
+                total, first = 0, start
+                while first < ends[group]:
+                    eight = 0
+                    for column in range(first, min(first + 8, ends[group])):
+                        eight += changes[change, column] * values[row, column]
+                    total += eight
+                    first += 8
+                margins[outputs[group, change], row] += total
+            start = ends[group]
 
 
 def checked_values(values, source):

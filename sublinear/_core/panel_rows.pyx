@@ -168,6 +168,17 @@ cdef class PanelRows(KernelRows):
                 PyErr_CheckSignals()
             self.stored = &view[0]
 
+    def with_rows(self, Matrix left):
+        """Return the kernel matrix of other rows with the same columns, whose panels it shares."""
+        cdef PanelRows other = PanelRows.__new__(PanelRows)
+        other.kernel, other.left, other.right = self.kernel, left, self.right
+        other.n_rows, other.n_columns = left.n_rows, self.n_columns
+        other.chunk, other.n_chunks, other.most_packed = self.chunk, self.n_chunks, self.most_packed
+        other.left_shifts = self.kernel.shifts(left.squared_norms())
+        other.right_shifts, other.right_shift = self.right_shifts, self.right_shift
+        other.store, other.stored = self.store, self.stored
+        return other
+
     cdef const float* _panel(
         self, const Part* part, Py_ssize_t p, float* buffer, float* shifts
     ) noexcept nogil:

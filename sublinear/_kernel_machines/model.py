@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.kernel_choice import kernel_rows, least_spread
+from sublinear._core.kernel_choice import KeptColumns, kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
@@ -42,6 +42,8 @@ from sublinear._validation import (
     dense_product,
 )
 
+FEW_ROWS = 16  # of X; of more, panels of X take no longer
+MOST_KEPT = 2**24  # values of support vectors in panels, which other predictions take in parts
 QUICK_ROWS = 32  # of dual_coef_, whose products take as long as kernel values of one example
 INDEFINITE = (
     "dual values exceed the objective by far more than rounding does, so the kernel is probably "
@@ -250,6 +252,7 @@ class KernelModel(CertifiedModel):
         precomputed = self._fitted_kernel.is_precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
         self._is_exact, self._spread = True, 0.0  # until it is known what rounding does
+        self._panels = SupportPanels()
 
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
@@ -388,6 +391,9 @@ class KernelModel(CertifiedModel):
             stored, len(margins), n_support, n_threads
         )
         ends, problems = self._groups()
+        if (few := self._few_rows(X, rows_step)) is not None:
+            few.add_column_products(self.dual_coef_, margins, ends, problems, n_threads)
+            return margins.T + self.intercept_
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, shown(X[start : start + step]))
             part = margins[:, start : start + step]
@@ -430,6 +436,20 @@ class KernelModel(CertifiedModel):
             raise ValueError("scores leave the range of floating-point numbers: scale X down")
         return products
 
+    def _few_rows(self, X, rows_step):
+        """The KernelRows between few dense rows and the support vectors, which have panels then.
+
+        None where `_prediction_rows` is as quick, or would take support vectors part by part.
+        """
+        support, kernel = self.support_vectors_, self._fitted_kernel
+        if kernel.is_given or kernel.name == "linear" or self._is_exact:
+            return None
+        if sp.issparse(X) or sp.issparse(support) or len(X) > FEW_ROWS:
+            return None
+        if len(support) > rows_step or support.size > MOST_KEPT:
+            return None
+        return self._panels.columns(kernel, support, self._spread).rows(X)
+
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
         kernel = self._fitted_kernel
@@ -439,6 +459,32 @@ class KernelModel(CertifiedModel):
             return ExactRows(CallableRows(kernel.name, support, X))
         rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)
         return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
+
+
+class SupportPanels:
+    """The support vectors of a model as KeptColumns: from a first prediction of few rows on.
+
+    Copies and pickles have none.
+    """
+
+    def __init__(self):
+        self._kept = (None, None, None)
+
+    def __reduce__(self):
+        return SupportPanels, ()
+
+    @property
+    def kept(self):
+        """The KeptColumns of the last such prediction, or None."""
+        return self._kept[-1]
+
+    def columns(self, kernel, support, spread):
+        """Return the KeptColumns of support vectors."""
+        source, settings, columns = self._kept
+        if source is not support or settings != (kernel, spread):
+            columns = KeptColumns(kernel.function(), support, spread)
+            self._kept = support, (kernel, spread), columns
+        return columns
 
 
 def shifted_block(rows, shift, chosen):
