@@ -364,6 +364,10 @@ class RowNumbers:
         """Return those values of all rows, None for no values, that the rows kept have."""
         return values if values is None or self.kept is None else values[self.kept]
 
+    def places(self, numbers):
+        """Return where rows of these numbers are among those kept, which they have to be."""
+        return numbers if self.kept is None else np.searchsorted(self.kept, numbers)
+
     def spread(self, values):
         """Return values of the rows kept as ones of all rows, 0 for the others."""
         if self.kept is None:

@@ -457,7 +457,11 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         targets = contiguous(y, dtype=np.float64)
         check_targets(targets)
         weights = check_sample_weight(sample_weight, X)
-        return self._training(X, y, [lambda: targets], weights, sample_weight)
+        given = self._row_numbers(weights)
+        X, y, targets, weights = map(given.part, (X, y, targets, weights))
+        training = self._training(X, y, [lambda: targets], weights, weights)
+        training.given = given
+        return training
 
     def _size_of_scores(self, training):
         return float(np.std(training.targets[0]())) or 1.0
@@ -608,7 +612,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
 
     def _solver(self, training, k, random, n_jobs):
         objective = self._objective(training, k, n_jobs)
-        check_batch_fits(self.batch_size, training.n_rows)
+        check_batch_fits(self.batch_size, training.n_given)
         solver = KernelPegasos(
             objective,
             random,

@@ -5,6 +5,7 @@ import pickle
 import tracemalloc
 import warnings
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -848,3 +849,55 @@ def test_tiny_coefficients_are_balanced(loss, C):
     model = KernelSDCAClassifier(loss, C=C, penalize_intercept=False, random_state=0).fit(X, y)
     assert model.result_.status == "converged"
     assert abs(model.dual_coef_.sum()) <= 1e-9 * C
+
+
+@pytest.mark.parametrize("max_support", [None, 15])
+@pytest.mark.parametrize(
+    "make",
+    [
+        KernelSDCAClassifier,
+        partial(KernelSDCAClassifier, multi_class="ovr"),
+        KernelSDCARegressor,
+        KernelPegasosClassifier,
+    ],
+)
+def test_rows_without_weight_have_no_part_in_the_fit(data, make, max_support):
+    X, _, score, weights = data
+    weights = np.where(np.arange(len(X)) % 3 == 1, 0, weights)
+    kept = np.flatnonzero(weights)
+    model = make(max_support=max_support, max_iter=50, tol=0.01, random_state=0)
+    y = score if make is KernelSDCARegressor else np.digitize(score, [-0.4, 0.6])
+    expected = clone(model).fit(X[kept], y[kept], weights[kept])
+    model.fit(X, y, weights)
+    np.testing.assert_array_equal(model.support_, kept[expected.support_])
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    np.testing.assert_array_equal(model.dual_coef_, expected.dual_coef_)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.result_.accesses == expected.result_.accesses
+
+
+def test_a_warm_start_takes_what_has_weight_still(data):
+    X, _, score, _ = data
+    model = KernelSDCARegressor(warm_start=True, random_state=0)
+    first, second = (np.where(np.arange(len(X)) % 4 == k, 0.0, 1.0) for k in (0, 1))
+    model.fit(X, score, first)
+    kept = np.flatnonzero(second)
+    start = np.zeros(len(X))
+    start[model.support_] = model.dual_coef_[0]
+    training = model._prepare(X, score, second)
+    np.testing.assert_array_equal(model._starting_coefficients(training, 0), start[kept])
+    model.fit(X, score, second)
+    assert model.result_.relative_gap <= model.tol
+    assert second[model.support_].all()
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_classes_without_weight_are_classes(data, multi_class, kernel):
+    X, _, score, _ = data
+    y, K = np.digitize(score, [-0.4, 0.6]), X if kernel == "rbf" else X @ X.T + 1
+    model = KernelSDCAClassifier(kernel=kernel, multi_class=multi_class, random_state=0)
+    model.fit(K, y, (y != 1).astype(float))
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    assert model.decision_function(K).shape == (len(X), 3)
+    assert not (y[model.support_] == 1).any()

@@ -32,6 +32,7 @@ from sublinear._kernel_machines.training import (
 )
 from sublinear._threads import effective_threads
 from sublinear._validation import (
+    RowNumbers,
     check_choice,
     check_flag,
     check_number,
@@ -132,6 +133,10 @@ class KernelModel(CertifiedModel):
         rank = kernel.most_rank(self.n_features_in_) + 1  # of an intercept with a penalty
         return KernelMemory(self.memory_limit, kernel.is_given, rank)
 
+    def _row_numbers(self, weights):
+        """Return the RowNumbers of rows with weight; of all where they are a matrix: no copies."""
+        return RowNumbers(None if self.kernel == "precomputed" else weights)
+
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
         metadata = metadata_of(sample_weight)
@@ -229,7 +234,7 @@ class KernelModel(CertifiedModel):
             return None
         if self.reduction_ is not None:
             return None  # coefficients that the solver has not been at, nor may be duals
-        if self._n_rows_fit != training.n_rows or len(self.intercept_) != len(training.targets):
+        if self._n_rows_fit != training.n_given or len(self.intercept_) != len(training.targets):
             return None
         if self.dual_coef_.shape[0] != self._rows_of_dual(len(training.targets)):
             return None  # of another multi_class
@@ -241,16 +246,18 @@ class KernelModel(CertifiedModel):
 
     def _coefficients(self, training, k):
         """The coefficients of all examples of problem k."""
-        coefficients = np.zeros(training.n_rows)
+        coefficients = np.zeros(self._n_rows_fit)
         for chosen, row in self._places(k):
             coefficients[self.support_[chosen]] = self.dual_coef_[row, chosen]
+        coefficients = training.given.part(coefficients)
         return coefficients if training.subsets is None else coefficients[training.subsets[k]()]
 
     def _set_model(self, models, training):
-        self.support_, self.dual_coef_ = self._lay_out(models, training)
+        support, self.dual_coef_ = self._lay_out(models, training)
+        self.support_ = training.given.numbers(support)
         self.intercept_ = np.array([model[-1] for model in models])
         precomputed = self._fitted_kernel.is_precomputed
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[support]
         self._is_exact, self._spread = True, 0.0  # until it is known what rounding does
         self._panels = SupportPanels()
 
@@ -260,7 +267,7 @@ class KernelModel(CertifiedModel):
         check_coefficients(models)
         self._set_model(models, training)
         self.reduction_ = None
-        self._n_rows_fit = training.n_rows
+        self._n_rows_fit = training.n_given
         self._describe(outcomes, training, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
         if too_many and self.result_.status != "interrupted":
@@ -277,12 +284,12 @@ class KernelModel(CertifiedModel):
     def _reduce(self, outcomes, training):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
         n_support, shift = len(self.support_), self._shift()
-        kept = []
+        support, kept = training.given.places(self.support_), []
         for start, end in pairwise([0, *self._groups()[0].tolist()]):
             if start == end:
                 continue
             group = slice(start, end)
-            examples = self.support_[group]
+            examples = support[group]
             X = training.X[examples]
             if self._fitted_kernel.is_precomputed:
                 X = X[:, examples]
@@ -313,12 +320,13 @@ class KernelModel(CertifiedModel):
         """Find the best coefficients of problem k on its support vectors; return its Result."""
         objective = self._objective(training, k, effective_threads(self.n_jobs))
         places = list(self._places(k))
-        examples = np.concatenate([self.support_[chosen] for chosen, _ in places])
+        support = training.given.places(self.support_)
+        examples = np.concatenate([support[chosen] for chosen, _ in places])
         if training.subsets is not None:
             examples = np.searchsorted(training.subsets[k](), examples)
         values, margins = best_on_span(objective, examples, self.tol)
         for chosen, row in places:
-            count = len(self.support_[chosen])
+            count = len(support[chosen])
             self.dual_coef_[row, chosen], values = values[:count], values[count:]
         model, primal = objective.evaluated(self._coefficients(training, k), margins)
         self.intercept_[k] = model[-1]

@@ -16,7 +16,7 @@ from sublinear._core.pair_votes import scores_of_classes
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import forget
 from sublinear._labels import combine_weights, find_classes
-from sublinear._validation import check_choice, check_sample_weight
+from sublinear._validation import RowNumbers, check_choice, check_sample_weight
 
 WAYS = ("ovo", "ovr")
 
@@ -39,7 +39,13 @@ class KernelClassifierMixin(OneVsRestMixin):
         self.classes_ = find_classes(y)
         n_paired = len(self.classes_) if self.multi_class == "ovo" else 0
         self._pairs = list(combinations(range(n_paired), 2)) if n_paired > 2 else []
-        return self._class_training(X, y, sample_weight)
+        weights = check_sample_weight(sample_weight, X)
+        given = self._row_numbers(weights)
+        if len(np.unique(given.part(y))) < len(self.classes_):
+            given = RowNumbers(None)  # pairs have rows of both classes
+        training = self._class_training(*map(given.part, (X, y, weights)))
+        training.given = given
+        return training
 
     def _adopt(self, other, training):
         super()._adopt(other, training)

@@ -52,6 +52,11 @@ class KernelTraining(Training):
         return self.X.shape[0]
 
     @property
+    def n_given(self):
+        """How many there are with those without weight, which have no part in the fit."""
+        return self.given.count or self.n_rows
+
+    @property
     def n_weights(self):
         """The coefficients, and the intercept."""
         return self.n_rows + 1
