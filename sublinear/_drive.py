@@ -93,7 +93,8 @@ class Snapshot:
     def coef(self):
         """The weights of the features, an array of shape (n_features,) of its own.
 
-        Its shape is (n_classes, n_features) where `fit_stream` solves several problems together.
+        Its shape is (n_classes, n_features) where problems are solved together: joint models and
+        several classes in `fit_stream`. With a kernel it has a coefficient for every example.
         """
         return np.array(self._model[..., :-1] if self._constant else self._model)
 

@@ -144,7 +144,7 @@ def load_model(path):
     Returns
     -------
     estimator : object of the class that was saved
-        Ready to predict. Its `result_` has the figures of the fit without the trace.
+        Ready to predict. Its `result_` has the figures of the fit without the trace and the parts.
 
     Raises
     ------

@@ -78,7 +78,9 @@ class Result:
         Bytes of a `DualStore` that solver and certificates asked for, values and, where sparse,
         their indices; the system reads whole pages, and keeps them. None for other data.
     parts : tuple of Result
-        One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
+        Of several problems: the result of every class, or pair of classes. Values, gaps, accesses
+        and bytes are summed above, `n_iter` is the largest, `status` the worst, `seconds` that of
+        the whole fit. Empty otherwise.
 
     Examples
     --------

@@ -48,13 +48,14 @@ variant : {%(variants)s}, default="auto"
 STEPS = """\
 batch_size : int or "auto", default="auto"
         Rows, and columns, drawn in one step. "auto": 16 for dense data, 32 with variance reduction;
-        for sparse data as many as store about as much as a dense row and a dense column, but 1 with
-        variant="plain" for margins of short lines, at the cost of their stored entries; 1 with
-        constants="theory".
+        for sparse data as many as together store about what a dense row and a dense column do.
+        Always 1 with constants="theory", and for SublinearPerceptron with variant="plain" where
+        rows and columns store few values.
     certify : {%(certify)s} or None, default="las_vegas"
         "las_vegas": go on until a certificate proves epsilon. The others take the number of steps
         that epsilon asks for: "exact" ends with one certificate, which takes a pass, None
-        without.%(sampled)s
+        without.%(sampled)s Variants other than "plain" certify as they go: with them "exact" is
+        "las_vegas", and the others are refused.
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
         thousands of times more steps for margins; for balls, programs and games they take a

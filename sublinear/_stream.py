@@ -416,11 +416,12 @@ class StreamFit:
         Raises
         ------
         ValueError
-            For parameters, a source or blocks that make no sense, the message names the block; for
-            a checkpoint of another fit: other data, parameters, or version of this package.
+            For parameters, a source or blocks that make no sense, or hold no numbers, the message
+            names the block; for a checkpoint of another fit: other data, parameters, or version of
+            this package.
         TypeError
-            For what is no source, or holds no numbers; for data frames only some of whose columns
-            are named by strings.
+            For what is no source; for entries that are no numbers nor text; for data frames only
+            some of whose columns are named by strings.
         OSError
             If the checkpoint cannot be written.
         KeyboardInterrupt

@@ -98,7 +98,8 @@ def load(
     Returns
     -------
     X : csr_array or ndarray of shape (n_samples, n_features)
-        The rows; float64 from text, otherwise the dtype of the file, and read-only.
+        The rows; float64 from text, otherwise the dtype of the file, and read-only unless they had
+        to be converted.
     y : ndarray of shape (n_samples,) or None
         The labels: integers if all are whole numbers, else floats or strings; None if the file
         has none.

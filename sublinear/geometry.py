@@ -229,9 +229,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is, but for dense rows far from the
-            origin; other types are converted. Sparse data also gets a copy in column order. Of a
-            store or an oracle only what the fit draws is asked for, given row_norms and
-            certify=None.
+            origin; other types are converted. Sparse data also gets a copy in column order. Kernels
+            need rows in memory. Of a store or an oracle only what the fit draws is asked for, given
+            row_norms and certify=None.
         y : None
             Not used.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -653,8 +653,8 @@ def solve_simplex_qp(
     Parameters
     ----------
     A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
-        Dense or CSR, float32 or float64, is used as it is. Of a store or an oracle only what is
-        drawn is asked for, given `row_norm` and certify=None.
+        Dense or CSR, float32 or float64, is used as it is. Kernels need rows in memory. Of a store
+        or an oracle only what is drawn is asked for, given `row_norm` and certify=None.
     b : array-like of shape (n_rows,), default=None
         None means zeros: the shortest vector in the convex hull of the rows.
     epsilon : float, default=0.01

@@ -95,7 +95,7 @@ max_accesses : int, default=None
         the values of what is left, `reduction_` those before; the status is "reduced" if the gap is
         above `tol` then. It takes n_SV^2 + 2 n_samples
         max_support kernel evaluations and some 24 n_samples max_support bytes, which neither
-        `max_accesses` nor `memory_limit` limit.
+        `max_accesses` nor `memory_limit` limit, nor `result_.accesses` counts.
     n_jobs : int, default=None
         Threads: over the problems of several classes, as many as `memory_limit` has room for, or
         inside a single one. None means 1, -1 all processors. The result does not depend on them.

@@ -251,8 +251,8 @@ class SublinearPerceptron(_SaddleClassifier):
         ----------
         X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order. Of a store or an oracle only what the fit draws
-            is asked for, given row_norm and certify=None.
+            data also gets a copy in column order. Kernels need rows in memory. Of a store or an
+            oracle only what the fit draws is asked for, given row_norm and certify=None.
         %(labels)s
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; examples of weight 0 are left out, but not their classes. Other weights
@@ -432,8 +432,8 @@ class L2SVMClassifier(_SaddleClassifier):
         ----------
         X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order. A store or an oracle is read as a whole, once in
-            every stage.
+            data also gets a copy in column order. Kernels need rows in memory. A store or an oracle
+            is read as a whole, once in every stage.
         %(labels)s
         %(sample_weight)s
 

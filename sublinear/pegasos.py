@@ -280,7 +280,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     Parameters
     ----------
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
-        As in SDCAClassifier. "squared_hinge", whose derivatives are not bounded, needs projection.
+        As in SDCAClassifier. "squared_hinge", whose derivatives are not bounded, needs
+        projection=True, and bias="feature" or "search".
     %(alpha)s
     %(smoothing)s
     %(pegasos)s
@@ -306,7 +307,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
-        Epochs; after `fit_stream` one for every block.
+        Epochs; after `fit_stream` one for every block with weight.
     n_features_in_ : int
     %(feature_names)s
     result_ : Result
@@ -541,7 +542,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
     Parameters
     ----------
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
-        As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
+        As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection=True,
+        and bias="feature" or "search".
     %(alpha)s
     %(zone)s
     %(pegasos)s
@@ -555,7 +557,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         Of the dtype of X.
     intercept_ : float
     n_iter_ : int
-        Epochs; after `fit_stream` one for every block.
+        Epochs; after `fit_stream` one for every block with weight.
     n_features_in_ : int
     %(feature_names)s
     result_ : Result

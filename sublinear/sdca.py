@@ -61,10 +61,11 @@ penalize_intercept : bool, default=True
         take, which happens where columns have very different scales, rows lie far from the origin,
         or alpha is small; from the start for least squares of few columns, and with the squared and
         the logistic loss where lengths of rows foretell slow steps. True: after the first epoch at
-        the latest; False: never. There are at most 2048 weights or rows, or at most 4096, the
-        square of which is at most the number of stored values; for the squared, squared hinge,
-        Huber and logistic loss conjugate gradients serve X of any shape, before steps are slow on
-        trial alone. An epoch is then an iteration, which reads the rows up to six times. It takes
+        the latest; False: never. It needs at most 2048 weights or at most 2048 rows, or up to 4096
+        if X stores as many values as the square of that number. For the squared, squared hinge,
+        Huber and logistic loss conjugate gradients serve X of any shape; until steps have proved
+        slow they run on trial only. An epoch is then an iteration, which reads the rows up to six
+        times. It takes
         75 to 205 bytes per example. Batches and tol=0 do without it. `fit_stream` goes over to a
         proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
     pack : bool or "auto", default="auto"
@@ -267,11 +268,13 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
         The dual variables that a certificate at the end of the fit takes: averaged as `average`
-        says, balanced (sum_i sample_weight_i dual_coef_i = 0) if the intercept is not penalised,
-        zeros after divergence. Examples whose dual is not 0 are the support vectors of
-        w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which `coef_`
-        equals, or lies as near the optimum as `result_.gap` says. After `fit_stream` rows of
-        blocks without weight have none; after Ctrl-C in mid-pass of it they may be out of balance.
+        says, balanced (sum_i s_i dual_coef_i = 0) if the intercept is not penalised. s_i is
+        sample_weight_i times the factor of its class by `class_weight`. Examples whose dual is not
+        0 are support vectors. The duals give w = sum_i s_i dual_coef_i x_i / (alpha sum(s));
+        `coef_` is this w, or a model whose objective is within `result_.gap` of the optimum. After
+        divergence they are those of the last iterate, not of `coef_`, and zeros if they are not
+        finite. After `fit_stream` rows of blocks without weight have none; after Ctrl-C in
+        mid-pass of it they may be out of balance.
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Epochs.

@@ -151,17 +151,18 @@ class StreamResult:
         Mean loss of the rows of a stage at the model from before them: an honest estimate of the
         risk of that model. NaN in the first stage.
     sigma_squared : float
-        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian, with weights the
-        weighted mean of weight times that; NaN if not known.
+        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian; with weights, the
+        weighted mean of weight times that square. NaN if not known.
     excess_risk : float
-        sigma_squared / rows, with weights / their sum, which the expected excess risk of the
-        empirical risk minimiser tends to, and as much more as the model's is larger, since the
-        kept rows do not know the curvature of all. NaN if not known, and with constants="theory".
+        The expected excess risk of the model: sigma_squared / rows (with weights: / their sum),
+        which that of the empirical risk minimiser tends to, times a factor above 1 for what the
+        kept rows do not know of the curvature of all. NaN if not known.
     excess_risk_interval : tuple of two floats
-        Holds the excess risk of the model with probability 0.95, to first order.
+        Holds the excess risk of the model with probability 0.95, to first order. With
+        constants="theory" none of the three is estimated, and its ends are NaN, too.
     parts : tuple of StreamResult
-        One-vs-rest: the result of every class, whose sums are reported above; what is not known of
-        one class is not known of the sum. Empty otherwise.
+        One-vs-rest: the result of every class. Sums are reported above, but for `n_rows` and
+        `n_stages`; what is not known of one class is not known of the sum. Empty otherwise.
 
     Examples
     --------

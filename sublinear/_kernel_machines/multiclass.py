@@ -149,8 +149,8 @@ class KernelClassifierMixin(OneVsRestMixin):
         -------
         scores : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
             Binary: positive means ``classes_[1]``. decision_function_shape="ovr": one column per
-            class. "ovo": one column per pair of classes (0, 1), (0, 2), .., (1, 2), ..; positive
-            means the first of the pair.
+            class. "ovo", of models with multi_class="ovo": one column per pair of classes (0, 1),
+            (0, 2), .., (1, 2), ..; positive means the first of the pair.
         """
         scores = super().decision_function(X)
         if self.decision_function_shape == "ovr" and self._pairs:

@@ -98,7 +98,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     ----------
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
         As in :class:`sublinear.PegasosClassifier`. "squared_hinge", whose derivatives are not
-        bounded, needs projection.
+        bounded, needs projection=True, and bias="feature" or "search".
     %(cluster)s
     %(large_batches)s
     %(alpha)s
@@ -194,7 +194,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     ----------
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
         As in :class:`sublinear.PegasosRegressor`. "squared", whose derivatives are not bounded,
-        needs projection.
+        needs projection=True, and bias="feature" or "search".
     %(cluster)s
     %(large_batches)s
     %(alpha)s
