@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
-from sublinear._core import frames, inner_problem
+from sublinear._core import excess_risk, frames, inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.inner_problem import FREE, InnerProblem, LaterStage, Restraint
 from sublinear._core.kept_rows import KeptRows, Sample, copied_sparse
@@ -299,7 +299,7 @@ def test_a_resumed_solver_knows_that_newton_s_method_did_not_converge():
     resumed = CombinedSVRG(loss, 8, 0.01, kept_rows=100)
     resumed.resume(whole.state())
     assert not resumed.converged
-    assert resumed.risk() == whole.risk() == streaming_svrg.UNKNOWN
+    assert resumed.risk() == whole.risk() == excess_risk.UNKNOWN
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 17, 20, 24, 25, 33, 48, 54, 600])
@@ -1103,13 +1103,13 @@ def test_a_few_wide_rows_are_fitted_in_their_span(loss, alpha, layout):
 
 def test_rows_in_a_span_are_judged_by_their_scores(monkeypatch):
     """Whether they can stand for others: at the model, not at its first coordinates."""
-    scores, estimate = [], streaming_svrg.forms_of
+    scores, estimate = [], excess_risk.forms_of
 
     def seen(kept, evaluation, *rest):
         scores.append(evaluation.scores)
         return estimate(kept, evaluation, *rest)
 
-    monkeypatch.setattr(streaming_svrg, "forms_of", seen)
+    monkeypatch.setattr(excess_risk, "forms_of", seen)
     X, y, loss, _ = problem("squared", 50, 600)
     solver = fed(CombinedSVRG(loss, 600, 100.0, kept_rows=50), X, y)
     np.testing.assert_allclose(scores[0], X @ solver.anchor, atol=1e-12)
