@@ -238,6 +238,22 @@ class CombinedSVRG:
         else:
             restraint, found = FREE, self._solved_for_all(rows)
             self.lags = self._lags_after(found.inner)
+        self._move_to(found, restraint)
+        self._keep_newest(rows)
+        self.stage_loss = self.gradient.mean_loss
+        self.squares = self.squares + self.gradient.squares
+        self.weight += self.gradient.total_weight
+        self.accesses += self.gradient.accesses
+        self.n_stages += 1
+        masses = self.heavy.masses(self.sample.targets, self.sample.weights)
+        bound, mean_mass = self.heavy.bound, float(self.counts @ masses) / self.n_rows
+        self._begin_stage(found.inner.left)
+        # as much as one of `kept_rows` rows has to stand for when this stage ends
+        rows_by_then = self.n_rows + self.stage_rows
+        self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
+
+    def _move_to(self, found, restraint):
+        """Make a Solution the anchor, where the mean gradient is what the solution leaves of it."""
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
         if inner.taken < 1:
@@ -251,18 +267,6 @@ class CombinedSVRG:
             slope = found.frame.gradient_of_weights(inner.gradient)
             self.before, self.assumed = self.anchor, self.prior - slope
         self.anchor = weights
-        self._keep_newest(rows)
-        self.stage_loss = self.gradient.mean_loss
-        self.squares = self.squares + self.gradient.squares
-        self.weight += self.gradient.total_weight
-        self.accesses += self.gradient.accesses
-        self.n_stages += 1
-        masses = self.heavy.masses(self.sample.targets, self.sample.weights)
-        bound, mean_mass = self.heavy.bound, float(self.counts @ masses) / self.n_rows
-        self._begin_stage(inner.left)
-        # as much as one of `kept_rows` rows has to stand for when this stage ends
-        rows_by_then = self.n_rows + self.stage_rows
-        self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
 
     def _first_solution(self, rows):
         """Return the Restraint of the first stage and its Solution on the rows `_in_memory`.
