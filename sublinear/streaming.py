@@ -312,6 +312,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 growth=self.growth or 2.0,
                 n_threads=n_threads,
             )
+        constants = self._constants_of_theory()
+        return PaperSVRG(loss, n_weights, alpha, RandomBits(seed), n_threads=n_threads, **constants)
+
+    def _constants_of_theory(self):
+        """Return the constants of a PaperSVRG: those that are given, others by the theorem."""
         if self.smoothness is None or self.strong_convexity is None:
             raise ValueError('constants="theory" needs smoothness and strong_convexity')
         if self.smoothness < self.strong_convexity:
@@ -319,26 +324,17 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 f"smoothness must be at least strong_convexity, got {self.smoothness!r} and "
                 f"{self.strong_convexity!r}"
             )
-        growth, theory = self.growth or 3.0, None
-        if None in (self.step, self.first_stage, self.inner_steps):
+        growth = self.growth or 3.0
+        stages = {name: getattr(self, name) for name in ("step", "first_stage", "inner_steps")}
+        if None in stages.values():
             theory = streaming_svrg_parameters(
                 self.smoothness / self.strong_convexity,
                 growth=growth,
                 order=self.order,
                 hessian_ratio=self.hessian_ratio,
             )
-        return PaperSVRG(
-            loss,
-            n_weights,
-            alpha,
-            RandomBits(seed),
-            smoothness=self.smoothness,
-            step=self.step or theory.step,
-            first_stage=self.first_stage or theory.first_stage,
-            inner_steps=self.inner_steps or theory.inner_steps,
-            growth=growth,
-            n_threads=n_threads,
-        )
+            stages = {name: given or getattr(theory, name) for name, given in stages.items()}
+        return {"smoothness": self.smoothness, "growth": growth, **stages}
 
     def _begin(self, n_problems):
         """Forget all rows."""
