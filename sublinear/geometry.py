@@ -73,10 +73,10 @@ from sublinear._validation import (
     note_features,
 )
 
+MOST_SQUARE = sys.float_info.max / 8  # of a norm: squared distances are four times that at the most
 # Dense rows are copied, as seen from the first one, where they are so many times as long as they
 # are far from each other, and rounding takes more than these parts of the gap asked for: what sums
 # are off by, and a centre of float32.
-MOST_SQUARE = sys.float_info.max / 8  # of a norm: squared distances are four times that at the most
 FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
