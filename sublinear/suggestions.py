@@ -309,7 +309,7 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
     sample = _Sample(data, *_drawn(data, generator(random_state)))
     advice = _advice_for(data, sample)
     if data.task == "regression":
-        found = _for_numbers(data, sample)
+        found = _optimum(data, sample, "The map is of classifiers. ")
     elif goal == "optimum":
         found = _optimum(data, sample)
     elif goal == "margin":
@@ -439,6 +439,7 @@ class _Sample:
 
     def __init__(self, data, X, y):
         self.classifies = data.task == "classification"
+        self.sdca = SDCAClassifier if self.classifies else SDCARegressor
         self.X, self.y = X, y
         self.n_rows = self.X.shape[0]
         stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
@@ -500,8 +501,7 @@ class _Sample:
 
     def _fit(self, rows, y, scaled):
         """Return SDCA's model of some rows."""
-        make = SDCAClassifier if self.classifies else SDCARegressor
-        model = make(tol=TRIAL_TOL, max_iter=self.passes, random_state=0, **scaled)
+        model = self.sdca(tol=TRIAL_TOL, max_iter=self.passes, random_state=0, **scaled)
         with muted(ConvergenceWarning):
             return model.fit(self.X[rows], y[rows])
 
@@ -755,12 +755,12 @@ def _set_up(make, data, sample, steps):
 
 
 def _optimum(data, sample, why=""):
+    model = sample.sdca(**sample.soft)
     reason = (
-        f"{sample.description} {why}SDCAClassifier has no step size and certifies its gap, which "
-        "it closes in some ten passes, more for a small penalty."
+        f"{sample.description} {why}{type(model).__name__} has no step size and certifies its gap, "
+        "which it closes in some ten passes, more for a small penalty."
     )
-    values = OPTIMUM_PASSES * data.stored
-    return _suggestion(SDCAClassifier(**sample.soft), data, values, reason, sample)
+    return _suggestion(model, data, OPTIMUM_PASSES * data.stored, reason, sample)
 
 
 def _margin(data, sample):
@@ -791,15 +791,6 @@ def _margin(data, sample):
     reason += ' With certify="exact" a pass more proves what was reached.'
     values = MEASURED[SublinearPerceptron].values_for(draws, *data.size)
     return _suggestion(model, data, values, reason, sample)
-
-
-def _for_numbers(data, sample):
-    reason = (
-        f"{sample.description} The map is of classifiers. SDCARegressor has no step size and "
-        "certifies its gap, which it closes in some ten passes, more for a small penalty."
-    )
-    values = OPTIMUM_PASSES * data.stored
-    return _suggestion(SDCARegressor(**sample.soft), data, values, reason, sample)
 
 
 def _for_oracle(data, goal):
