@@ -35,7 +35,7 @@ def write_archive(path, header, arrays):
             raise
 
 
-def read_archive(path, format, version, build, *, required=(), known=None):
+def read_archive(path, format, version, build, *, known=None):
     """Return what build(header, arrays) makes of an archive.
 
     Parameters
@@ -47,13 +47,11 @@ def read_archive(path, format, version, build, *, required=(), known=None):
         The newest one that can be read.
     build : callable
         Its ArchiveErrors, and errors that damage causes, become a ValueError that names the file.
-    required : iterable of str
-        Arrays that must be there.
     known : iterable of str, default=None
         Arrays that may be there; None for any.
     """
     path = Path(path)
-    _check_members(path, format, {"header", *required}, known)
+    _check_members(path, format, known)
     try:
         with np.load(path, allow_pickle=False) as archive:
             for member in archive.zip.infolist():  # of all, before one is read
@@ -137,7 +135,7 @@ def plain_parameters(estimator):
     return {name: plain_scalar(value) for name, value in parameters.items()}
 
 
-def _check_members(path, format, required, known):
+def _check_members(path, format, known):
     """Refuse what is no such archive before any of it is read into memory."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
@@ -151,7 +149,7 @@ def _check_members(path, format, required, known):
     except OSError as error:
         raise _naming_file(error, path) from error
     names = {member.filename for member in members}
-    if not {f"{name}.npy" for name in required} <= names or (
+    if "header.npy" not in names or (
         known is not None and not names <= {f"{name}.npy" for name in ("header", *known)}
     ):
         raise ValueError(f"{path}: not a {format} file (its arrays are other ones)")
