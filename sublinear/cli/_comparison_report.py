@@ -1,5 +1,6 @@
 """What a comparison shows: a table, a JSON document, a figure."""
 
+import itertools
 import math
 import platform
 
@@ -51,7 +52,7 @@ def _row(run):
 
 
 def _aligned(row, widths):
-    first, *others = (cell for cell in row)
+    first, *others = row
     cells = [first.ljust(widths[0])]
     cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
     return "  ".join(cells).rstrip()
@@ -174,17 +175,13 @@ def draw(comparison):
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 2, sharex="col", sharey="row")
     runs = (*comparison.runs, *comparison.others)
-    for run, style in zip(runs, _cycled(len(runs)), strict=True):
+    for run, style in zip(runs, itertools.cycle(_STYLES), strict=False):
         _draw_run(axes, run, style)
     _finish_axes(axes, comparison)
     handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(_title(comparison), fontsize=11)
     return figure
-
-
-def _cycled(count):
-    return [_STYLES[number % len(_STYLES)] for number in range(count)]
 
 
 def _draw_run(axes, run, style):
