@@ -531,26 +531,27 @@ class ClusterPartitions:
 
     def _answers(self, requests):
         """Send all requests, then wait for all answers; requests maps partitions to functions."""
-        sent, answers, lost, cause = {}, [], set(), None
+        sent, answers, losses = {}, [], {}
         for k, request in requests.items():
-            try:
+            with self._noting_loss(k, losses):
                 sent[k] = request()
-            except Exception as error:
-                if not self._is_loss(error):
-                    raise
-                lost.add(k)
-                cause = error
         for k, answer in sent.items():
-            try:
+            with self._noting_loss(k, losses):
                 answers.append(self._result_of(k, answer))
-            except Exception as error:
-                if not self._is_loss(error):
-                    raise
-                lost.add(k)
-                cause = error
-        if lost:
-            raise PartitionsLost(lost) from cause
+        if losses:
+            *_, cause = losses.values()
+            raise PartitionsLost(set(losses)) from cause
         return answers
+
+    @contextmanager
+    def _noting_loss(self, k, losses):
+        """Note in `losses` the error by which partition k turns out to be lost."""
+        try:
+            yield
+        except Exception as error:
+            if not self._is_loss(error):
+                raise
+            losses[k] = error
 
     def _result_of(self, k, answer):
         """Wait for an answer of partition k; raise OSError if its actor is gone.
