@@ -474,15 +474,14 @@ class BlockDualAscent(Rounds):
             sums = partitions.ask("certify", *self._last_round(), self.w, models)
             return self._certificate(sums, self.w, models)
         most = MOST_OF_ZEROS * self.objective.at_zeros()[1]
-        if state is None:
-            masses = partitions.ask("masses", *self._last_round())
-        else:
-            self.objective.accesses += self.n_stored
-            masses = partitions.ask("newton_masses", state) if is_free else None
-        request = "certify_newton", state
+        if state is not None:
+            self.objective.accesses += self.n_stored  # for its duals
         if is_free:
-            masses = np.sum(masses, axis=0)
+            asked = ("masses", *self._last_round()) if state is None else ("newton_masses", state)
+            masses = np.sum(partitions.ask(*asked), axis=0)
             request = "certify_balanced", tuple(masses[:2].tolist())
+        else:
+            request = "certify_newton", state
         w, rests = partitions.total(*request, models[0], models)
         around, (loss, *_) = models[0], sum(sums for (sums,) in rests)
         primal = self._penalty(around) + float(loss) / self.problem.total_weight
