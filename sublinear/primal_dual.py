@@ -484,7 +484,7 @@ class _Certificates(BaseObjective):
     """The problem as the solver wants it: minus the values of c, and what they cost."""
 
     def __init__(self, low_regret, sampler, needs_bound):
-        self.blocks, self.needs_bound = (low_regret, sampler), needs_bound
+        self.low_regret, self.sampler, self.needs_bound = low_regret, sampler, needs_bound
         self.accesses = self.full_accesses = 0
         self.has_bound = False
 
@@ -498,32 +498,28 @@ class _Certificates(BaseObjective):
         return result
 
     def _read(self):
-        return (
-            sum(block.accesses for block in self.blocks),
-            sum(block.full_accesses for block in self.blocks),
-        )
+        one, other = self.low_regret, self.sampler
+        return one.accesses + other.accesses, one.full_accesses + other.full_accesses
 
     def least(self, x):
         """Return min_i c_i(x)."""
-        sampler = self.blocks[1]
-        values = self.counted(sampler.values, x)
+        values = self.counted(self.sampler.values, x)
         if values is None:
             raise ValueError(
                 "the sampler has no values(x), which certificates need: add it, or use "
                 'certify="sampled" or None'
             )
-        values = compiled.checked(values, sampler.n_rows, "what the sampler's values() returns")
-        return values.min()
+        n_rows = self.sampler.n_rows
+        return compiled.checked(values, n_rows, "what the sampler's values() returns").min()
 
     def certificate(self, x, p):
-        low_regret = self.blocks[0]
         # whoever keeps or changes what they are shown must not change what is returned
         x, p = read_only(x.view()), read_only(p.view())
-        bound = self.counted(low_regret.bound, p)
+        bound = self.counted(self.low_regret.bound, p)
         if not (_is_number(bound) and bound > -math.inf):
             raise ValueError(f"bound(p) of the low-regret step must be a number, got {bound!r}")
         self.has_bound = self.has_bound or bound < math.inf
-        if bound == math.inf and isinstance(low_regret, compiled.CompiledStep):
+        if bound == math.inf and isinstance(self.low_regret, compiled.CompiledStep):
             raise ValueError("sums of A left the range of floating-point numbers: scale A down")
         if bound == math.inf and self.needs_bound:
             raise ValueError(
@@ -542,7 +538,7 @@ class _SampledCertificates(_Certificates):
 
     def least(self, x):
         """Return a bound below min_i c_i(x); min_i c_i(x) itself if it costs less."""
-        sampler = self.blocks[1]
+        sampler = self.sampler
         deviation = self.counted(sampler.deviation, x)
         if not (_is_number(deviation) and 0 <= deviation < math.inf):
             raise ValueError(
@@ -702,13 +698,13 @@ def solve_primal_dual(
 
 def _steps_asked(problem, epsilon, constants):
     """Start the sampler; return the number of steps that epsilon asks for."""
-    low_regret, sampler = problem.blocks
+    sampler = problem.sampler
     problem.counted(sampler.start)
     check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
     share, factor = SHARES[constants]
     regret = share * epsilon
-    n_steps = problem.counted(low_regret.n_steps, regret)
+    n_steps = problem.counted(problem.low_regret.n_steps, regret)
     if not (_is_number(n_steps) and n_steps >= 0):
         raise ValueError(
             "n_steps(epsilon) of the low-regret step must be a number, not negative, got "
@@ -722,12 +718,12 @@ def _steps_asked(problem, epsilon, constants):
 
 def _started(problem, random, *, round_steps, **settings):
     """Start the low-regret step; return the solver."""
-    low_regret, sampler = problem.blocks
+    low_regret = problem.low_regret
     problem.counted(low_regret.start, round_steps)
     if not hasattr(low_regret, "x"):
         raise ValueError("the low-regret step has no point: start(n_steps) must set x")
     return compiled.GenericPrimalDual(
-        problem, low_regret, sampler, random, round_steps=round_steps, **settings
+        problem, low_regret, problem.sampler, random, round_steps=round_steps, **settings
     )
 
 
@@ -741,7 +737,8 @@ def _warn_of_gap(problem, certify, result, limits):
                 "bound(p) of the low-regret step was below the least of the sampler's values: are "
                 "both for the same functions?"
             )
-    scales = [scale for block in problem.blocks for scale in getattr(block, "scales", ())]
+    blocks = problem.low_regret, problem.sampler
+    scales = [scale for block in blocks for scale in getattr(block, "scales", ())]
     settings = SimpleNamespace(certify=certify)
     warn_of_gap(settings, result, limits, name="solve_primal_dual", advice=advice, scales=scales)
 
