@@ -31,6 +31,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_run_parameters,
     seed_sequence,
 )
 
@@ -648,11 +649,9 @@ def solve_primal_dual(
     >>> result.status, bool(result.primal >= 0.74)
     ('converged', True)
     """
-    _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses)
-    check_number("delta", delta, low=0, high=1, open_low=True)
+    settings = SimpleNamespace(**locals())
+    _check_parameters(settings)
     epsilon = float(epsilon)  # blocks square numbers that would leave the range of float32
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be callable or None, got {callback!r}")
     in_rounds = certify == "las_vegas"
     seeds = seed_sequence(random_state)
     problem = _Certificates(low_regret, sampler, in_rounds)
@@ -689,7 +688,7 @@ def solve_primal_dual(
     x, result, errors = drive(solver, limits, observe=observe)
     if errors:
         raise errors.pop()
-    _warn_of_gap(problem, certify, result, limits)
+    _warn_of_gap(problem, settings, result, limits)
     p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)
@@ -727,7 +726,7 @@ def _started(problem, random, *, round_steps, **settings):
     )
 
 
-def _warn_of_gap(problem, certify, result, limits):
+def _warn_of_gap(problem, settings, result, limits):
     """Warn where a run ended before epsilon was proved, and say what to do."""
     advice = None
     if result.status == "max_iter" and math.isinf(result.dual):
@@ -739,31 +738,30 @@ def _warn_of_gap(problem, certify, result, limits):
             )
     blocks = problem.low_regret, problem.sampler
     scales = [scale for block in blocks for scale in getattr(block, "scales", ())]
-    settings = SimpleNamespace(certify=certify)
     warn_of_gap(settings, result, limits, name="solve_primal_dual", advice=advice, scales=scales)
 
 
-def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):
-    for name, block, kind in (
-        ("low_regret", low_regret, compiled.LowRegretStep),
-        ("sampler", sampler, compiled.Sampler),
-    ):
+def _check_parameters(settings):
+    for name, kind in (("low_regret", compiled.LowRegretStep), ("sampler", compiled.Sampler)):
+        block = getattr(settings, name)
         if not isinstance(block, kind):
             raise ValueError(
                 f"{name} must be an instance of a subclass of "
                 f"sublinear.primal_dual.{kind.__name__}, got {block!r}"
             )
         compiled.check_made(block)
-        if max_accesses is not None and block.most_accesses < 0:
+        if settings.max_accesses is not None and block.most_accesses < 0:
             raise ValueError(
                 f"max_accesses needs {name}.most_accesses, the most that one call reads: set it"
             )
-    _check_same_functions(low_regret, sampler)
-    check_number("epsilon", epsilon, low=0, open_low=True)
-    check_choice("constants", constants, CONSTANTS)
-    check_choice("certify", certify, CERTIFY, optional=True)
-    for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
-        check_number(name, value, low=1, integer=True, optional=True)
+    _check_same_functions(settings.low_regret, settings.sampler)
+    check_number("epsilon", settings.epsilon, low=0, open_low=True)
+    check_choice("constants", settings.constants, CONSTANTS)
+    check_choice("certify", settings.certify, CERTIFY, optional=True)
+    for name in ("max_iter", "max_accesses"):
+        check_number(name, getattr(settings, name), low=1, integer=True, optional=True)
+    check_number("delta", settings.delta, low=0, high=1, open_low=True)
+    check_run_parameters(settings)
 
 
 def _check_same_functions(low_regret, sampler):
