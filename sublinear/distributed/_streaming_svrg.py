@@ -103,25 +103,7 @@ class _StreamedStages(OverPartitions):
                     f"there are {self.n_features_in_} columns; the model goes on from {expected}"
                 )
             plan = self._plan(partitions, classes, warm, checkpoint is not None)
-            state = None
-            if checkpoint is not None:
-                checkpoint.identify_partitions(ask_retrying(partitions, "first_mark"))
-                state = checkpoint.load()
-            if warm:
-                self._copy_solvers()
-            else:
-                self._begin(1 if plan.classes is None else len(positive_classes(plan.classes)))
-            self._known = {}
-            stages = Stages(partitions, plan, self._solvers)
-            if state:
-                stages.set_state(state)
-            stages.n_lost += partitions.n_lost
-            stages.open()
-            if state:
-                checkpoint.compare_partitions(stages.ask("mark"), state)
-                self._set_stream_state(state)
-                stages.solvers = self._solvers
-                checkpoint.last = stages.n_rounds
+            stages = self._begun_stages(partitions, plan, warm, checkpoint)
 
             def after():
                 self._dtype = np.promote_types(self._dtype, stages.dtype)
@@ -140,6 +122,29 @@ class _StreamedStages(OverPartitions):
             if checkpoint is not None:
                 checkpoint.save(self._stream_state() | stages.state())
         return self
+
+    def _begun_stages(self, partitions, plan, warm, checkpoint):
+        """Return the Stages, which begin behind the rows that the checkpoint has."""
+        state = None
+        if checkpoint is not None:
+            checkpoint.identify_partitions(ask_retrying(partitions, "first_mark"))
+            state = checkpoint.load()
+        if warm:
+            self._copy_solvers()
+        else:
+            self._begin(1 if plan.classes is None else len(positive_classes(plan.classes)))
+        self._known = {}
+        stages = Stages(partitions, plan, self._solvers)
+        if state:
+            stages.set_state(state)
+        stages.n_lost += partitions.n_lost
+        stages.open()
+        if state:
+            checkpoint.compare_partitions(stages.ask("mark"), state)
+            self._set_stream_state(state)
+            stages.solvers = self._solvers
+            checkpoint.last = stages.n_rounds
+        return stages
 
     def _plan(self, partitions, classes, warm, marked):
         """Return the Plan, and set the classes."""
