@@ -265,7 +265,12 @@ def weights_by_class(y, weights, classes, factors):
 
 
 def class_factors(class_weight, classes, masses):
-    """Return the factor on the weights of every class (float64), given their total weights."""
+    """Return the factor on the weights of every class (float64), given their total weights.
+
+    None without class_weight.
+    """
+    if class_weight is None:
+        return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         equal = masses.sum() / len(classes)
         return np.divide(equal, masses, out=np.ones(len(classes)), where=masses > 0)

@@ -220,9 +220,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
     def _labels(self, known):
         """Return the label of the positive class of every problem, and the factors of classes."""
         self.classes_ = find_classes(known.labels)
-        factors = None
-        if self.class_weight is not None:
-            factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
+        factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
         return list(positive_classes(self.classes_)), factors
 
     def _solver(self, training, k, random, n_jobs):

@@ -167,9 +167,7 @@ class _StreamedStages(OverPartitions):
                 if labels is not None:
                     known.add_all(labels)
         self.classes_ = find_classes(known.labels) if classes is None else given_classes(classes)
-        factors = None
-        if self.class_weight is not None:
-            factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
+        factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
         return dataclasses.replace(plan, classes=self.classes_, factors=factors)
 
     def to_local(self):
