@@ -442,6 +442,20 @@ class EntrySteps(SIMBA):
         return self.problem.model(self.means()[0])
 
 
+def limits_of(settings, plan, *, absolute=False, maximise=False):
+    """Return the Limits of a fit by a plan; `absolute` and `maximise` are theirs."""
+    return Limits(
+        settings.epsilon,
+        plan.max_iter,
+        settings.max_accesses or math.inf,
+        certify=settings.certify is not None,
+        absolute=absolute,
+        maximise=maximise,
+        by_tol=plan.by_epsilon,
+        least_accesses=plan.least_accesses,
+    )
+
+
 def settings_of(arguments, variants):
     """Return the arguments of a function as checked settings of a plan."""
     settings = SimpleNamespace(**arguments)
@@ -463,16 +477,7 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
 
     `scales` are those of `warn_of_gap`.
     """
-    limits = Limits(
-        settings.epsilon,
-        plan.max_iter,
-        settings.max_accesses or math.inf,
-        certify=settings.certify is not None,
-        absolute=True,
-        maximise=maximise,
-        by_tol=plan.by_epsilon,
-        least_accesses=plan.least_accesses,
-    )
+    limits = limits_of(settings, plan, absolute=True, maximise=maximise)
     with calling_it_A():
         model, result, errors = drive(solver, limits)
     if errors:

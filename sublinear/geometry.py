@@ -16,7 +16,7 @@ from sublinear._certified_model import Training
 from sublinear._core.matrix import Matrix
 from sublinear._core.pace import relative_gap
 from sublinear._documentation import with_parameters
-from sublinear._drive import Limits, as_stored
+from sublinear._drive import as_stored
 from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_machines.saddle import (
     KERNEL_PARAMETERS,
@@ -39,6 +39,7 @@ from sublinear._saddle import (
     calling_it_A,
     check_saddle_parameters,
     checked_data,
+    limits_of,
     named,
     random_of,
     run_saddle,
@@ -308,7 +309,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         else:
             solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
-        limits = self._limits(plan)
+        limits = limits_of(self, plan)
         center, result, errors = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_", "_fitted_kernel"))
         if sp.issparse(X) and result.primal == 0:  # rows are equal
@@ -327,16 +328,6 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         center, norms = self.center_.astype(np.float64) - seen.origin, seen.squared_norms
         squares = norms + center @ center - 2 * seen.matrix.row_dots(center, np.arange(len(norms)))
         return np.sqrt(max(0.0, mean_of_largest(squares, caps)[1]))
-
-    def _limits(self, plan):
-        return Limits(
-            self.epsilon,
-            plan.max_iter,
-            self.max_accesses or np.inf,
-            certify=self.certify is not None,
-            by_tol=plan.by_epsilon,
-            least_accesses=plan.least_accesses,
-        )
 
     def _run(self, solver, limits, training, constant, origin=0.0):
         """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
@@ -367,7 +358,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if not (plan.sampled or plan.theory or plan.is_whole):
             # payoffs are squared distances: a ball small against k(x, x) may take longer steps
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
-        solver, limits = plan.solver(problem, random_of(self)), self._limits(plan)
+        solver, limits = plan.solver(problem, random_of(self)), limits_of(self, plan)
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
         model, result, errors = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))

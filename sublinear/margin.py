@@ -5,7 +5,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import metadata_of
 from sublinear._documentation import with_parameters
-from sublinear._drive import Limits
 from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_machines.saddle import (
     KERNEL_PARAMETERS,
@@ -22,6 +21,7 @@ from sublinear._saddle import (
     CERTIFY,
     Plan,
     check_saddle_parameters,
+    limits_of,
     named,
     of_margin,
     saddle_parameters,
@@ -278,16 +278,7 @@ class SublinearPerceptron(_SaddleClassifier):
         X, y, weights = drop_weightless(X, y, weights)
         training = self._class_training(X, y, None, weights)
         training.given = given
-        limits = Limits(
-            self.epsilon,
-            training.plan.max_iter,
-            self.max_accesses or np.inf,
-            certify=self.certify is not None,
-            absolute=True,
-            maximise=True,
-            by_tol=training.plan.by_epsilon,
-            least_accesses=training.plan.least_accesses,
-        )
+        limits = limits_of(self, training.plan, absolute=True, maximise=True)
         return self._solve(training, limits)
 
     def _plan(self, matrix):
@@ -460,13 +451,7 @@ class L2SVMClassifier(_SaddleClassifier):
         # class_weight leaves the kernel as it is
         training = self._class_training(X, y, weights, given.part(counts))
         training.given = given
-        limits = Limits(
-            self.epsilon,
-            training.plan.max_iter,
-            self.max_accesses or np.inf,
-            least_accesses=training.plan.least_accesses,
-        )
-        return self._solve(training, limits)
+        return self._solve(training, limits_of(self, training.plan))
 
     def _check_parameters(self):
         super()._check_parameters()
