@@ -44,6 +44,22 @@ OF_PASSES = {"tol": 1e-3, "max_iter": 1000, "max_accesses": None}
 
 
 def run_fit(options):
+    _settle(options)
+    estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
+    names, notes = getattr(data, "feature_names", None), _notes(options, data)
+    try:
+        fit()
+    except KeyboardInterrupt:
+        _keep_interrupted(estimator, options.output, names, notes)
+        raise
+    _save(estimator, options.output, names, notes)
+    if not options.quiet:
+        with results():
+            print(f"{_result_lines(estimator)}\nwrote {options.output}")
+
+
+def _settle(options):
+    """Set the options that are not given; ValueError for some that do not go together."""
     checkpoint = [] if options.checkpoint is None else [options.checkpoint]
     check_outputs([options.output, _interrupted(options.output), *checkpoint], options)
     if options.label_column == "none":
@@ -62,17 +78,6 @@ def run_fit(options):
     _set_defaults(options, OF_PASSES, why if one_pass else None)
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
         options.task = "regression"
-    estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
-    names, notes = getattr(data, "feature_names", None), _notes(options, data)
-    try:
-        fit()
-    except KeyboardInterrupt:
-        _keep_interrupted(estimator, options.output, names, notes)
-        raise
-    _save(estimator, options.output, names, notes)
-    if not options.quiet:
-        with results():
-            print(f"{_result_lines(estimator)}\nwrote {options.output}")
 
 
 def _set_defaults(options, defaults, why_not):
