@@ -404,15 +404,13 @@ class ClusterPartitions:
 
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""
-        alive = [worker for worker in self._workers() if worker not in self._places_of(lost)]
+        gone = {self.places[k] for k in lost}
+        alive = [worker for worker in self._workers() if worker not in gone]
         kept = [place for k, place in enumerate(self.places) if k not in lost]
         for k in sorted(lost):
             self.places[k] = min(alive, key=kept.count, default=None)
             kept.append(self.places[k])
         self._make(sorted(lost))
-
-    def _places_of(self, partitions):
-        return {self.places[k] for k in partitions}
 
     def _workers(self):
         self._check_connection()
