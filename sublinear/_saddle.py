@@ -23,11 +23,7 @@ from sublinear._validation import (
 from sublinear._warnings import warn
 
 VARIANTS = ("auto", "plain", "variance_reduced")
-WHOLE_PASSES = {
-    "active_set",
-    "optimistic",
-    "interior_point",
-}  # variants that read X in whole passes
+WHOLE_PASSES = {"active_set", "optimistic", "interior_point"}  # variants that read X by passes
 MAX_PASSES = 10_000
 CERTIFY_EXACTLY = ("las_vegas", "exact")
 CERTIFY = (*CERTIFY_EXACTLY, "sampled")
@@ -148,11 +144,6 @@ def round_lengths(asked, max_iter, *, in_rounds, usual=0, theory=False, batch=1)
     if max_iter is not None:
         steps = min(steps, max_iter // batch)
     return min(steps, math.ceil(min(first, most) / batch)), steps
-
-
-def batch_within(batch, max_iter):
-    """Return the draws of a step: no more than all steps together may take."""
-    return batch if max_iter is None else min(batch, max_iter)
 
 
 def variant_of(settings, default="variance_reduced"):
@@ -305,7 +296,7 @@ class RoundsPlan:
         `steps` is that of Rates, `n_weights` the most that a player has, `ratio` the unit over
         epsilon.
         """
-        self.batch = batch_within(batch, settings.max_iter)
+        self.batch = batch if settings.max_iter is None else min(batch, settings.max_iter)
         self.counted = min(self.batch, self.rates.batch)
         least = 0.0 if self.theory else self.rates.least
         per_log = self.batch * max(steps * squared(ratio) / self.counted, least * ratio)
