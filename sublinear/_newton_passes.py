@@ -58,7 +58,7 @@ class NewtonPlan:
     cost: float
     overhead: float
     n_read: int = 0
-    n_expected: int = 0
+    n_expected: float = 0.0
     least_work: float = 0.0
     limits: Limits | None = None
 
