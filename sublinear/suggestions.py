@@ -701,14 +701,18 @@ def candidates(n_rows, n_columns, norm, cost):
     """
     if cost == "seconds":
         return RELIABLE
-    draws = n_rows * n_columns / (n_rows + n_columns)
-    beyond = draws >= norm**2 * math.log(max(2, n_rows))
+    beyond = draws_of_pass(n_rows, n_columns) >= norm**2 * math.log(max(2, n_rows))
     return BY_LINES if beyond else set(MEASURED) - BY_LINES
 
 
 def pays_by_lines(n_rows, n_columns, margin):
     """Tell whether draws of rows and columns reach a large margin sooner than passes do."""
-    return n_rows * n_columns / (n_rows + n_columns) >= MARGIN_DRAWS / margin**2
+    return draws_of_pass(n_rows, n_columns) >= MARGIN_DRAWS / margin**2
+
+
+def draws_of_pass(n_rows, n_columns):
+    """Return how many draws of a row and a column read as much as a pass."""
+    return n_rows * n_columns / (n_rows + n_columns)
 
 
 def _prediction(data, sample, cost):
@@ -772,7 +776,7 @@ def _margin(data, sample):
     reason = (
         f"{sample.description} Its margin is {margin:.2g} of the longest row, so about {draws} "
         "draws of a row and a column bring nine tenths of the largest, if not too many rows lie "
-        f"near it, and a pass costs as much as {shape[0] * shape[1] / sum(shape):.0f}."
+        f"near it, and a pass costs as much as {draws_of_pass(*shape):.0f}."
     )
     if not pays_by_lines(*shape, margin):
         reason += (
