@@ -124,9 +124,6 @@ class LinearModel(CertifiedModel):
             )
         return Training(X, y, metadata_of(sample_weight), matrix, targets, weights)
 
-    def _solver(self, training, k, random, n_jobs):
-        return self._make_solver(self._make_objective(training, k, n_jobs), random, k)
-
     def _make_objective(self, training, k, n_jobs):
         return Objective(
             training.matrix,

@@ -362,17 +362,14 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         targets = [lambda: (class_codes(y, self.classes_), offsets)]
         return self._training(X, y, targets, weights, sample_weight)
 
-    def _make_objective(self, training, k, n_jobs):
+    def _solver(self, training, k, random, n_jobs):
         codes, offsets = training.targets[k]()
         chains = Chains(training.matrix, offsets, len(self.classes_))
-        return ChainObjective(chains, codes, self.alpha, training.weights)
-
-    def _make_solver(self, objective, random, k):
         solver = ChainPegasos(
-            objective,
+            ChainObjective(chains, codes, self.alpha, training.weights),
             random,
             sampling=self.sampling,
-            batch_size=examples_of_batch(self.batch_size, objective.chains.n_sequences),
+            batch_size=examples_of_batch(self.batch_size, chains.n_sequences),
             average=self.average,
         )
         if self._state is not None:
