@@ -19,7 +19,7 @@ from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
 from sublinear._core.states import take
 from sublinear._documentation import with_parameters
-from sublinear._fit_method import all_or_nothing, restored_after_errors
+from sublinear._fit_method import all_or_nothing, forget, restored_after_errors
 from sublinear._labels import (
     check_two_classes,
     distinct_plain,
@@ -372,8 +372,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         solver = self._fit_stream(Stream(source, y_numeric=False, read_ahead=0), checkpoint)
         self.margin_estimate_ = solver.extreme * self._largest_norm
         self.margin_bound_ = math.sqrt(solver.drawn()[0]) * self._largest_norm
-        if hasattr(self, "coef_"):
-            del self.coef_
+        forget(self, ("coef_",))  # until rows are added up
         return self
 
     @all_or_nothing
@@ -567,8 +566,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         square, mean = solver.drawn()
         self.radius_estimate_ = math.sqrt(max(0.0, solver.extreme)) * self._largest_norm
         self.radius_bound_ = math.sqrt(max(0.0, mean - square)) * self._largest_norm
-        if hasattr(self, "center_"):
-            del self.center_
+        forget(self, ("center_",))  # until rows are added up
         return self
 
     @all_or_nothing
