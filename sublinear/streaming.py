@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._archive import copied_seeds, plain_seeds, seeds_of
+from sublinear._archive import plain_seeds, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.aligned import contiguous
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
@@ -442,25 +442,24 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """
         self._copy_solvers()
         self._use_threads()
-        order, seen = None, False
+        order = None
         if self.shuffle:
-            # a copy, as a failure brings the old ones back
-            self._stream_seeds = copied_seeds(self._stream_seeds)
-            random = RandomBits(self._stream_seeds.spawn(1)[0])
+            random = RandomBits(self._seeds(1)[0])
             order = Order(X.shape[0], "shuffle", random).take(X.shape[0])
         weights = self._weighed(y, check_sample_weight(sample_weight, X))
         whole = self._blocks(X, targets, weights, order)[0]
         most_rows = rows_of_a_block(X)
         n_values = X.size * min(1.0, most_rows / X.shape[0])
+        is_checked = False
         try:
             for start in range(0, whole.n_rows, most_rows):
                 rows = start, min(start + most_rows, whole.n_rows)
                 blocks = whole.with_all(targets)
-                if not seen:
+                if not is_checked:
                     if self._take_finite(blocks, n_values, *rows):
                         continue
                     UncheckedBlock(X, y, weights).checked()
-                    seen = True
+                    is_checked = True
                 self._take(blocks, *rows)
         except ValueError:
             self._solvers = None  # unlike after Ctrl-C, no part of these rows makes a model
