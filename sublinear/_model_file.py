@@ -308,8 +308,8 @@ def _summary(estimator):
 def _checked_header(header):
     if not isinstance(header.get("class"), str) or header["class"] not in _CLASSES:
         raise ArchiveError(f"unknown class {header.get('class')!r}")
-    for name, kind in (("parameters", dict), ("result", dict), ("notes", dict)):
-        if not isinstance(header.get(name), kind):
+    for name in ("parameters", "result", "notes"):
+        if not isinstance(header.get(name), dict):
             raise ArchiveError(f"damaged model file (no {name})")
     for name in ("n_features_in", "n_iter"):
         if type(header.get(name)) is not int or header[name] < 0:
