@@ -308,9 +308,8 @@ class Stream:
             block, names = self.check(block)
             self.note_names(names)
         else:
-            if not isinstance(block, Block):
-                self.note_names(names_of_block(block))
-                block = checked_block(block, self.y_numeric, check_values=False)
+            self.note_names(names_of_block(block))
+            block = checked_block(block, self.y_numeric, check_values=False)
             if self.check_values or self.y_numeric:  # else labels are looked up
                 assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
