@@ -154,11 +154,6 @@ def not_begun(maximise):
 
 def combine(parts, seconds):
     """Return the Result of independent problems: sums, the longest run and the worst status."""
-
-    def total(name):
-        values = [getattr(part, name) for part in parts]
-        return None if None in values else sum(values)
-
     return Result(
         primal=sum(part.primal for part in parts),
         dual=sum(part.dual for part in parts),
@@ -168,19 +163,21 @@ def combine(parts, seconds):
         accesses=sum(part.accesses for part in parts),
         certificate_accesses=sum(part.certificate_accesses for part in parts),
         seconds=seconds,
-        full_accesses=total("full_accesses"),
-        bytes_read=total("bytes_read"),
+        full_accesses=_total("full_accesses", parts),
+        bytes_read=_total("bytes_read", parts),
         parts=tuple(parts),
     )
 
 
 def with_earlier(earlier, last):
     """Return the Result of a block of a stream with what those before it took added to it."""
-
-    def total(name):
-        values = [getattr(result, name) for result in (earlier, last)]
-        return None if None in values else sum(values)
-
     names = "n_iter", "accesses", "certificate_accesses", "seconds", "full_accesses", "bytes_read"
     parts = (with_earlier(*pair) for pair in zip(earlier.parts, last.parts, strict=True))
-    return replace(last, **{name: total(name) for name in names}, parts=tuple(parts))
+    totals = {name: _total(name, (earlier, last)) for name in names}
+    return replace(last, **totals, parts=tuple(parts))
+
+
+def _total(name, results):
+    """Return the sum of a figure, None where one of the results does not know it."""
+    values = [getattr(result, name) for result in results]
+    return None if None in values else sum(values)
