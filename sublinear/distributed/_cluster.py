@@ -137,31 +137,33 @@ def chunks_of(X, y, sample_weight):
         raise ValueError(
             "a chunk of X must hold all columns of its rows: X.rechunk({1: -1}) makes it so"
         )
-    columns = []
-    for name, array in (("y", y), ("sample_weight", sample_weight)):
-        if array is None and name == "sample_weight":
-            continue
-        if not is_dask(array):
-            raise ValueError(f"X is a dask array, so {name} must be one, got {type(array)}")
-        if array.ndim != 1:
-            raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
-        if array.numblocks[0] != X.numblocks[0]:
-            raise ValueError(
-                f"X has {X.numblocks[0]} chunks of rows, {name} {array.numblocks[0]}: give both "
-                "the same chunks with rechunk; compute_chunk_sizes() first where they are unknown"
-            )
-        pairs = zip(X.chunks[0], array.chunks[0], strict=True)
-        if any(a != b for a, b in pairs if not (math.isnan(a) or math.isnan(b))):
-            raise ValueError(
-                f"the chunks of X and {name} have different sizes: {name}.rechunk(X.chunks[0]) "
-                "makes them equal"
-            )
-        columns.append(array)
-    indexed = itertools.chain((X, "ij"), *((column, "i") for column in columns))
+    columns = {"y": y} if sample_weight is None else {"y": y, "sample_weight": sample_weight}
+    for name, column in columns.items():
+        check_cut_alike(X, name, column)
+    indexed = itertools.chain((X, "ij"), *((column, "i") for column in columns.values()))
     together = blockwise(
         chunk_of, "i", *indexed, dtype=object, meta=np.empty(0, object), align_arrays=False
     )
     return list(together.to_delayed().ravel()), X.chunks[0]
+
+
+def check_cut_alike(X, name, column):
+    """Raise ValueError unless a column is a dask array that is cut at the same rows as X."""
+    if not is_dask(column):
+        raise ValueError(f"X is a dask array, so {name} must be one, got {type(column)}")
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got {column.ndim} dimensions")
+    if column.numblocks[0] != X.numblocks[0]:
+        raise ValueError(
+            f"X has {X.numblocks[0]} chunks of rows, {name} {column.numblocks[0]}: give both the "
+            "same chunks with rechunk; compute_chunk_sizes() first where they are unknown"
+        )
+    pairs = zip(X.chunks[0], column.chunks[0], strict=True)
+    if any(a != b for a, b in pairs if not (math.isnan(a) or math.isnan(b))):
+        raise ValueError(
+            f"the chunks of X and {name} have different sizes: {name}.rechunk(X.chunks[0]) makes "
+            "them equal"
+        )
 
 
 def chunk_of(X, *columns):
