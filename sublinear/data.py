@@ -403,7 +403,7 @@ class FeatureOracle:
         return values
 
     def _line(self, kind, number, compute, count, length):
-        if not 0 <= number < count:
+        if not 0 <= number < count or number != int(number):
             raise IndexError(f"{kind} {number} is not there: the last of {count} is {count - 1}")
         with COUNTING:
             if self.budget is not None and self.accesses + length > self.budget:

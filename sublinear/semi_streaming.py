@@ -88,8 +88,13 @@ class _Unlabelled(SourceAround):
             is_pair = isinstance(block, tuple) or (
                 isinstance(block, list) and block and np.ndim(block[0]) == 2
             )
-            X = block[0] if is_pair else block
+            X = block[0] if is_pair and block else block
             yield X, np.zeros(_n_rows(X))
+
+
+def _unlabelled(source):
+    """Return the Stream of a source that needs no labels."""
+    return Stream(_Unlabelled(source), y_numeric=True, read_ahead=0)
 
 
 def _n_rows(X):
@@ -562,7 +567,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         """
         self._check_parameters()
         checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self)
-        solver = self._fit_stream(self._stream(source), checkpoint)
+        Stream(source, y_numeric=True, read_ahead=0).require_repeatable()
+        solver = self._fit_stream(_unlabelled(source), checkpoint)
         square, mean = solver.drawn()
         self.radius_estimate_ = math.sqrt(max(0.0, solver.extreme)) * self._largest_norm
         self.radius_bound_ = math.sqrt(max(0.0, mean - square)) * self._largest_norm
@@ -607,12 +613,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         -------
         self : SemiStreamingEnclosingBall
         """
-        self.center_ = self._combine(self._stream(source))
+        self.center_ = self._combine(_unlabelled(source))
         return self
-
-    def _stream(self, source):
-        Stream(source, y_numeric=True, read_ahead=0).require_repeatable()
-        return Stream(_Unlabelled(source), y_numeric=True, read_ahead=0)
 
     def _meet(self, block):
         pass

@@ -337,8 +337,9 @@ class _Data:
         self.y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
         check_consistent_length(X, self.y)
         self.n_rows, self.n_columns = X.shape
-        size = self.n_rows * self.n_columns
-        stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
+        stored = X.nnz if sparse.issparse(X) else self.n_rows * self.n_columns
+        if self.is_store:
+            stored = getattr(X, "n_stored", stored)
         self.stored = max(1, stored)  # costs are multiples of it
         self.task, self.is_guess = (_task_of(self.y), True) if task is None else (task, False)
 

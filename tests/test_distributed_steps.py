@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -582,6 +583,28 @@ def test_stages_pass_over_blocks_whose_class_has_no_weight():
             StreamingSVRGClassifier(class_weight={0: 0, 1: 0}).fit([zeros + ones], classes=classes)
     with pytest.raises(ValueError, match=r"block 2 of partition 0: y holds labels that are not"):
         StreamingSVRGClassifier(class_weight={0: 2}).fit([[*ones, (X[:1], [7])]], classes=[0, 1])
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, PegasosClassifier, StreamingSVRGClassifier])
+@pytest.mark.parametrize(("factor", "words"), [(0, "class_weight leaves"), (1e308, "outside the")])
+def test_weights_of_classes_that_cannot_be_used(make, factor, words):
+    X, z = noisy(200)
+    with warnings.catch_warnings(), pytest.raises(ValueError, match=words):
+        warnings.simplefilter("error")
+        make(class_weight={0: factor, 1: factor}).fit(X, (z > 0).astype(int))
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, StreamingSVRGClassifier])
+def test_columns_of_a_frame_may_have_any_name(make):
+    pandas = pytest.importorskip("pandas")
+    X, z = noisy(200)
+    y = (z > 0).astype(int)
+    names = ["to_dask_array", "matrix", "dtype", *map(str, range(3, X.shape[1]))]
+    models = [
+        make(alpha=0.1, random_state=0).fit(rows, y)
+        for rows in (X, pandas.DataFrame(X, columns=names))
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
 
 def test_stages_are_balanced_by_a_pass_of_their_own():

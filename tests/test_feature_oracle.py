@@ -211,7 +211,9 @@ class TestFourierFeatures:
             FourierFeatures(X, **options)
 
 
-@pytest.mark.parametrize(("kind", "number"), [("row", -1), ("row", 30), ("column", 7)])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("row", -1), ("row", 30), ("row", 1.5), ("column", 7)]
+)
 def test_lines_that_are_not_there(X, kind, number):
     lines = oracle(X)
     with pytest.raises(IndexError, match=f"{kind} {number} is not there: the last of"):

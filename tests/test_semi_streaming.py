@@ -235,6 +235,24 @@ def test_a_large_margin_is_found(make):
     assert model.margin_bound_ >= 5 * 0.3 * 0.95
 
 
+@pytest.mark.parametrize("make", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])
+def test_models_are_materialized_from_a_generator(make):
+    X, y = planted()
+    source = ArraySource(X, y, block_rows=400)
+    model = make(epsilon=0.2, random_state=0).fit_stream(source)
+    name = "coef_" if make is SemiStreamingPerceptron else "center_"
+    expected = getattr(model.materialize(source), name)
+    delattr(model, name)
+    model.materialize(block for block in source)
+    np.testing.assert_array_equal(getattr(model, name), expected)
+
+
+@pytest.mark.parametrize("make", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])
+def test_a_block_of_nothing_is_named(make):
+    with pytest.raises(ValueError, match="block 1 of the source"):
+        make(epsilon=0.2).fit_stream([()])
+
+
 def test_a_small_ball_is_found():
     random = np.random.default_rng(0)
     X = random.normal(size=(1500, 30))

@@ -314,6 +314,16 @@ def test_only_a_sample_is_read(text, monkeypatch):
     assert 32 <= suggest_solver(wide, np.arange(64) % 2).sample_rows <= 64
 
 
+def test_columns_of_a_frame_may_have_any_name():
+    pandas = pytest.importorskip("pandas")
+    X, y = make_classification(300, 4, n_redundant=0, random_state=0)
+    found = [
+        suggest_solver(pandas.DataFrame(X, columns=columns), y, random_state=0)
+        for columns in (["a", "b", "c", "d"], ["n_stored", "matrix", "shape", "nnz"])
+    ]
+    assert found[0].reason == found[1].reason
+
+
 @pytest.mark.parametrize("kind", ["csc", "list", "frame", "float32"])
 def test_kinds_of_arrays(kind):
     X, y = make_classification(300, 40, class_sep=2.0, random_state=0)

@@ -71,7 +71,8 @@ class RowBlock:
         if self.weights is None:
             return total + (stop - start)
         weights = self.weights[self.chosen(start, stop)]
-        return float(np.add.accumulate(np.concatenate(([total], weights)))[-1])
+        with np.errstate(over="ignore"):  # a total of inf is refused
+            return float(np.add.accumulate(np.concatenate(([total], weights)))[-1])
 
     def kept(self, start, stop):
         """Return a Sample of rows."""

@@ -10,7 +10,13 @@ from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import fit_method
-from sublinear._labels import LabelWeights, class_factors, find_classes, positive_classes
+from sublinear._labels import (
+    WEIGHTLESS,
+    LabelWeights,
+    class_factors,
+    find_classes,
+    positive_classes,
+)
 from sublinear._linear_model import LinearModel
 from sublinear._validation import check_total_weight
 from sublinear.distributed._cluster import connected
@@ -195,7 +201,11 @@ class CertifiedRounds(OverPartitions, LinearModel):
                 known.add_all(description.labels)
             labels, factors = self._labels(known)
             if factors is not None:
-                total_weight = float(known.of(self.classes_) @ factors)
+                masses = known.of(self.classes_)
+                if not masses[factors > 0].any():
+                    raise ValueError(WEIGHTLESS)
+                with np.errstate(over="ignore"):  # a total of inf is refused
+                    total_weight = float(masses @ factors)
         check_total_weight(total_weight, "the weights of all partitions")
         constant = self._constant(partitions)
         whole = Whole(

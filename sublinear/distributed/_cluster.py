@@ -106,12 +106,17 @@ def current_client():
 
 def is_dask(X):
     """Tell whether X is a dask array, data frame or series, without importing Dask."""
-    return type(X).__module__.startswith("dask.array") or hasattr(X, "to_dask_array")
+    return type(X).__module__.startswith("dask.array") or _is_dask_frame(X)
+
+
+def _is_dask_frame(X):
+    """Tell whether X is a dask data frame or series; a column of pandas may have any name."""
+    return callable(getattr(X, "to_dask_array", None))
 
 
 def as_dask_array(X):
     """Return the dask array of a dask data frame or series, its chunks unknown; else X."""
-    if not hasattr(X, "to_dask_array"):
+    if not _is_dask_frame(X):
         return X
     if X.ndim == 1 and not isinstance(X.dtype, np.dtype):
         X = X.astype(object)  # what Dask makes of pandas' own types, with a warning
