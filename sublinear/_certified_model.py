@@ -16,6 +16,7 @@ from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
+from sublinear._core.starting_intercept import typical_length
 from sublinear._drive import LIMITS, Limits, as_stored
 from sublinear._fitted_parameters import note_parameters
 from sublinear._result import Result, combine, not_begun
@@ -166,9 +167,9 @@ class Training:
         return self.matrix.constant
 
     @cached_property
-    def sum_of_squares(self):
-        """Of all values of X, without the constant feature."""
-        return self.matrix.sum_of_squares()
+    def typical_length(self):
+        """Of rows of X, without the constant feature."""
+        return typical_length(self.matrix, self.weights)
 
     @property
     def dtype(self):

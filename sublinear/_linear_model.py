@@ -109,19 +109,19 @@ class LinearModel(CertifiedModel):
         """Tell whether to copy sparse rows into records; no fit measured is faster for it."""
         return self.pack != "auto" and bool(self.pack)
 
-    def _constant(self, X):
-        """The value of the constant column."""
+    def _constant(self, *data):
+        """The value of the constant column; `data` for those whose value depends on them."""
         return self.intercept_scaling if self.fit_intercept else 0.0
 
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         X = by_rows(X) if getattr(self, "pack", None) == "auto" else X
-        matrix = as_matrix(X, self._constant(X), effective_threads(self.n_jobs))
-        if matrix.is_computed and not self._asks_for_lines:
+        if not self._asks_for_lines and as_matrix(X).is_computed:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
                 "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"
             )
+        matrix = as_matrix(X, self._constant(X, y, weights), effective_threads(self.n_jobs))
         return Training(X, y, metadata_of(sample_weight), matrix, targets, weights)
 
     def _make_objective(self, training, k, n_jobs):

@@ -107,8 +107,8 @@ class BiasTreatment:
     def _penalizes_intercept(self):
         return self._treatment() == "feature"
 
-    def _constant(self, X):
-        return super()._constant(X) if self._penalizes_intercept() else 1.0
+    def _constant(self, *data):
+        return super()._constant() if self._penalizes_intercept() else 1.0
 
     def _check_slopes(self):
         """Raise ValueError where derivatives that are not bounded need a projection."""

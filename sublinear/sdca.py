@@ -9,11 +9,16 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from sklearn.base import is_regressor
 
-from sublinear._core.starting_intercept import starting_intercept
+from sublinear._core.starting_intercept import (
+    starting_intercept,
+    typical_length,
+    typical_spread,
+)
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._labels import find_classes
@@ -170,17 +175,21 @@ class _DualModel(DualStreamFit, LinearModel):
     def _penalizes_intercept(self):
         return self.penalize_intercept
 
-    def _constant(self, X):
+    def _constant(self, X, y, weights):
         if self.penalize_intercept or not self.fit_intercept:
-            return super()._constant(X)
-        matrix = as_matrix(X)
-        return free_constant(matrix.sum_of_squares(), matrix.n_rows, self.alpha)
+            return super()._constant()
+        return self._free_constant(typical_length(as_matrix(X), weights), y, weights)
+
+    def _free_constant(self, length, y, weights):
+        """The value of the column of an intercept without penalty, for rows of typical length."""
+        spread = partial(typical_spread, y, weights) if is_regressor(self) else None
+        return free_constant(length, len(y), self.alpha, self._make_loss(), spread)
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
         if self.penalize_intercept or not self.fit_intercept:
             return
-        constant = free_constant(training.sum_of_squares, training.matrix.n_rows, self.alpha)
+        constant = self._free_constant(training.typical_length, training.y, training.weights)
         if constant != training.constant:
             training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
 

@@ -547,23 +547,6 @@ cdef class Matrix:
             PyErr_CheckSignals()
         return result
 
-    def sum_of_squares(self):
-        """Return the sum of the squares of all stored values."""
-        cdef Py_ssize_t first, value_bytes = self.dtype.itemsize
-        cdef double total = 0
-        cdef Line values
-        if not self.is_sparse and not self.arrays[0].flags.c_contiguous:
-            return float(self.squared_norms(with_constant=False).sum())
-        values.storage = DENSE_FLOAT32 if value_bytes == 4 else DENSE_FLOAT64
-        values.stride, values.constant = 1, 0
-        for first in range(0, self.n_stored, ENTRIES_PER_CALL):    # no matter where rows begin
-            values.values = self.rows.values + first * value_bytes
-            values.size = min(ENTRIES_PER_CALL, self.n_stored - first)
-            with nogil:
-                total += squared_norm(&values)
-            PyErr_CheckSignals()
-        return total
-
     cpdef hold(self, lines):
         """Have these rows in place until the next call: here all of them are."""
 

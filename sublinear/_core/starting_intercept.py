@@ -1,12 +1,15 @@
-"""Where the intercept of a regression begins, if it is not penalised.
+"""Where an intercept without penalty begins in a regression, and what its steps are measured by.
 
 Dual ascent moves it by bounded steps where losses have bounded slopes: from 0 it would creep to
 targets that are far away.
 """
 
+import math
+
 import numpy as np
 
 MOST_ROWS = 4096  # of a sample
+MOST_LENGTHS = 1024
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 
@@ -43,8 +46,34 @@ def middle(targets, weights=None):
     return weighted_median(targets[rows], weights)
 
 
+def typical_spread(targets, weights=None):
+    """Return about the weighted median of how far targets are from their `middle`."""
+    return middle(np.abs(targets - middle(targets, weights)), weights)
+
+
+def typical_length(matrix, weights=None):
+    """Return about the median length of a Matrix's rows, the constant column left out.
+
+    As `median_length`, of rows at equal distances, unless these have no weight.
+    """
+    weights = np.ones(matrix.n_rows) if weights is None else weights
+    step = matrix.n_rows // MOST_LENGTHS + 1
+    if not weights[::step].any():
+        step = 1
+    norms = matrix.squared_norms(with_constant=False, step=step)
+    return median_length(norms, weights[::step])
+
+
+def median_length(norms, weights):
+    """Return the weighted median length of rows that are not empty, by their squared norms.
+
+    A few long rows leave it as it is.
+    """
+    return math.sqrt(weighted_median(norms, weights * (norms > 0)))
+
+
 def middle_of_parts(middles, weights):
-    """Return about the weighted median of all targets, from those of parts and their weights."""
+    """Return about the weighted median of all numbers, from those of parts and their weights."""
     return weighted_median(np.array(middles), np.array(weights, dtype=np.float64))
 
 

@@ -60,7 +60,7 @@ cdef double CONSTANT_SHARE = 0.5    # of the length of rows, that of a free inte
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def free_constant(sum_of_squares, n_rows, alpha):
+def free_constant(length, n_rows, alpha, loss, spread=None):
     """Return the value of the constant column behind an intercept that is not penalised.
 
     With the value c the method of multipliers moves the intercept as if it were held back by
@@ -70,16 +70,24 @@ def free_constant(sum_of_squares, n_rows, alpha):
     beside the other columns, and at least what makes the two equal; a power of two, so that no
     intercept is rounded.
 
+    Where slopes jump the second derivative is that of a loss whose slopes change over as much as
+    targets differ: 1 for labels, 1 / spread for numbers.
+
     Parameters
     ----------
-    sum_of_squares : float
-        Of all entries of the other columns.
+    length : float
+        Typical length of a row.
     n_rows : int
     alpha : float
+    loss : Loss
+    spread : callable, default=None
+        Returns the typical distance of targets from their middle; None for labels.
     """
-    length = math.sqrt(sum_of_squares / n_rows)
-    value = max(CONSTANT_SHARE * length, math.sqrt(alpha) * n_rows**0.25)
-    return 2.0 ** min(round(math.log2(value)), 1023) if math.isfinite(value) else value
+    unit = 1.0 if spread is None or loss.is_smooth else spread()
+    value = max(CONSTANT_SHARE * length, math.sqrt(alpha * unit) * n_rows**0.25)
+    if not 0 < value < math.inf:  # there is nothing to fit, or rows that solvers refuse
+        return value or 1.0
+    return 2.0 ** min(round(math.log2(value)), 1023)
 
 
 cdef class SDCA(Solver):

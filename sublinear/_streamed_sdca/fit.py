@@ -104,7 +104,7 @@ class DualStreamFit(StreamFit):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         if self._has_free_intercept():
-            constant = partial(free_constant, alpha=self.alpha)
+            constant = partial(free_constant, alpha=self.alpha, loss=loss)
         name = f"{type(self).__name__}, counting rows"
 
         def watch(block):

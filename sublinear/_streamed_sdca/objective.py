@@ -17,7 +17,12 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
-from sublinear._core.starting_intercept import middle, middle_of_parts
+from sublinear._core.starting_intercept import (
+    median_length,
+    middle,
+    middle_of_parts,
+    typical_spread,
+)
 from sublinear._labels import LabelWeights
 from sublinear._stream import rest_of
 
@@ -78,10 +83,10 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or finds it from the sum of the squares of all
-    values and the number of rows.
+    `constant` is the value of the constant column, or finds it as constant(typical length of a row,
+    number of rows, spread=function that returns that of the targets, or None).
     """
-    extent, squares, middles, lengths = Extent(), 0.0, [], []
+    extent, middles, lengths = Extent(), [], []
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -91,8 +96,6 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
-        if callable(constant):
-            squares += matrix.sum_of_squares()
         norms = matrix.squared_norms(step=ROWS_OF_A_LENGTH)
         lengths.append((weights[::ROWS_OF_A_LENGTH], norms))
         extent.weight += float(weights.sum())
@@ -102,15 +105,24 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         else:
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
-            middles.append((middle(targets, weights), weights.sum()))
+            middles.append(
+                (middle(targets, weights), typical_spread(targets, weights), weights.sum())
+            )
             extent.at_zeros += values_at_zeros(loss, targets, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
-    extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
+    spread = None
+    if middles:
+        middles, spreads, masses = zip(*middles, strict=True)
+        extent.middle, spread = (
+            middle_of_parts(middles, masses),
+            partial(middle_of_parts, spreads, masses),
+        )
+    extent.constant = constant
+    if callable(constant):
+        extent.constant = constant(median_length(norms, weights), extent.n_rows, spread=spread)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant**2)
-    if middles:
-        extent.middle = middle_of_parts(*zip(*middles, strict=True))
     return extent
 
 

@@ -207,7 +207,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
                 with np.errstate(over="ignore"):  # a total of inf is refused
                     total_weight = float(masses @ factors)
         check_total_weight(total_weight, "the weights of all partitions")
-        constant = self._constant(partitions)
+        constant = self._constant(partitions, sum(map(sum, block_sizes)))
         whole = Whole(
             block_sizes=block_sizes,
             n_columns=found[0].n_columns,

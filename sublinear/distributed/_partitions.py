@@ -19,7 +19,12 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective, Solver
-from sublinear._core.starting_intercept import middle, middle_of_parts
+from sublinear._core.starting_intercept import (
+    middle,
+    middle_of_parts,
+    typical_length,
+    typical_spread,
+)
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._labels import LabelWeights, margin_targets, weights_by_class
 from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
@@ -189,9 +194,14 @@ class Partition(Member):
             names=self.names,
         )
 
-    def squared_norms(self):
-        """Return the sum of the squared norms of the rows, and their number."""
-        return sum(Matrix(block.X).sum_of_squares() for block in self.blocks), sum(self.sizes)
+    def scales(self):
+        """Return of every block the weight, the typical length of a row, the spread of targets."""
+        found = []
+        for X, y, weights in self.blocks:
+            total = X.shape[0] if weights is None else float(weights.sum())
+            spread = typical_spread(y, weights) if self.numeric else 0.0
+            found.append((total, typical_length(Matrix(X), weights), spread))
+        return found
 
     def mark(self):
         """Return a hash of all rows."""

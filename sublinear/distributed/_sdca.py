@@ -1,8 +1,12 @@
 """SDCA over partitions: SDCAClassifier and SDCARegressor."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 
 from sublinear import sdca
+from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
@@ -31,11 +35,14 @@ class _DualAscent(CertifiedRounds):
     def _penalizes_intercept(self):
         return self.penalize_intercept
 
-    def _constant(self, partitions):
+    def _constant(self, partitions, n_rows):
         if self.penalize_intercept or not self.fit_intercept:
-            return super()._constant(partitions)
-        squares, counts = zip(*ask_retrying(partitions, "squared_norms"), strict=True)
-        return free_constant(sum(squares), sum(counts), self.alpha)
+            return super()._constant()
+        blocks = itertools.chain(*ask_retrying(partitions, "scales"))
+        weights, *scales = zip(*blocks, strict=True)
+        length, spread = (partial(middle_of_parts, scale, weights) for scale in scales)
+        loss = self._make_loss()
+        return free_constant(length(), n_rows, self.alpha, loss, spread if self._numeric else None)
 
     def _make_rounds(self, training, problem, k):
         whole = training.whole
