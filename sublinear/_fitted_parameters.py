@@ -6,14 +6,14 @@ PREDICTED_BY = ("loss", "multi_class")
 
 
 def note_parameters(estimator):
-    """Note, at the beginning of a fit, the parameters by which its model will predict."""
+    """Note the parameters by which a model will predict: those of now."""
     estimator._made_with = {
         name: getattr(estimator, name) for name in PREDICTED_BY if hasattr(estimator, name)
     }
 
 
 def fitted_with(estimator, name):
-    """Return a parameter as the last fit had it; before a fit, or of a file, the present one."""
+    """Return a parameter as the last fit had it; before a fit the present one."""
     return getattr(estimator, "_made_with", {}).get(name, getattr(estimator, name, None))
 
 

@@ -23,7 +23,7 @@ from sublinear._archive import (
     storable_labels,
     write_archive,
 )
-from sublinear._fitted_parameters import PREDICTED_BY, fitted_with
+from sublinear._fitted_parameters import PREDICTED_BY, fitted_with, note_parameters
 from sublinear._model_kernels import (
     SUPPORT,
     check_integers,
@@ -320,6 +320,7 @@ def _checked_header(header):
 def _rebuilt(header, arrays):
     kind, kernel = _CLASSES[header["class"]], header.get("kernel")
     estimator = kind(**_checked_parameters(kind, header["parameters"]))
+    note_parameters(estimator)
     fitted = None
     if kind in _MACHINES or (kernel is not None and kind in _MAY_HAVE_KERNELS):
         fitted = checked_kernel(kind, kernel)

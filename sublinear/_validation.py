@@ -22,6 +22,7 @@ VALUES_OF_CALL = 5000  # that a sparse product reads in the time that a call of 
 COPIED_WHILE_READ = 2  # weights, in the time that a sparse product reads a value
 LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
 LEAST_NORM, MOST_NORM = 1e-150, 1e150  # whose squares are in range
+OUT_OF_RANGE = "scores leave the range of floating-point numbers: scale X down"
 NO_WEIGHT = "sample_weight is zero for every example: there is nothing to fit"
 
 
@@ -425,7 +426,8 @@ def products_with(estimator, X, weights):
     """Return X @ weights, dense, for rows to predict.
 
     Values of X that are not finite show in the products, which spares a look at all of them. But
-    BLAS may leave out weights of 0, which scipy does not.
+    BLAS may leave out weights of 0, which scipy does not. ValueError for products that are not
+    finite, even of values that are.
     """
     looks = not (sp.issparse(X) or np.all(weights))
     X = check_rows(estimator, X, ensure_all_finite=looks)
@@ -433,8 +435,9 @@ def products_with(estimator, X, weights):
         csr_structure(X)  # scipy does not look whether the indices exist
     with np.errstate(over="ignore", invalid="ignore"):
         products = dense_product(X, weights)
-    if not looks and not np.isfinite(products).all():
+    if not np.isfinite(products).all():
         check_rows(estimator, X)
+        raise ValueError(OUT_OF_RANGE)
     return products
 
 

@@ -20,7 +20,7 @@ from sublinear._core.row_blocks import RowBlock
 from sublinear._core.states import parts_of, prefixed, reading, take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
-from sublinear._fitted_parameters import fitted_with
+from sublinear._fitted_parameters import fitted_with, note_parameters
 from sublinear._labels import (
     class_targets,
     combine_weights,
@@ -271,6 +271,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _restore(self, coef, intercept, n_iter, result):
         """Become a model that was fitted elsewhere; it has no rows to go on from."""
+        note_parameters(self)
         self._solvers = []
         self._known = {"coef_": coef, "intercept_": intercept, "n_iter_": n_iter, "result_": result}
 

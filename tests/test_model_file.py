@@ -203,6 +203,27 @@ class TestModelsOfStreams:
         save_model(model, tmp_path / "model")
         np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
 
+    @pytest.mark.parametrize(
+        ("model", "other", "method"),
+        [
+            (StreamingSVRGRegressor("poisson"), {"loss": "squared"}, "predict"),
+            (
+                PegasosClassifier(loss="logistic", multi_class="joint", random_state=0, max_iter=5),
+                {"multi_class": "ovr", "loss": "hinge"},
+                "predict_proba",
+            ),
+        ],
+    )
+    def test_parameters_set_after_loading_change_no_prediction(
+        self, tmp_path, model, other, method
+    ):
+        X = np.random.default_rng(0).standard_normal((500, 3))
+        expected = getattr(model.fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), method)(X)
+        for _ in range(2):  # the file of a loaded model tells as much
+            save_model(model, tmp_path / "model")
+            model = load_model(tmp_path / "model").set_params(**other)
+            np.testing.assert_array_equal(getattr(model, method)(X), expected)
+
     def test_only_a_new_fit_goes_on(self, tmp_path):
         model, X = fitted(StreamingSVRGRegressor, warm_start=True)
         save_model(model, tmp_path / "model")

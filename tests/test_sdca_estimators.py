@@ -1124,3 +1124,29 @@ def test_equal_targets_are_met_to_the_last_bit(loss):
         model = SDCARegressor(loss, penalize_intercept=False, max_iter=50, random_state=0)
         model.fit(X, np.full(20, target))
         assert (model.result_.status, model.intercept_) == ("converged", target)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_scores_out_of_range_are_refused(make):
+    X = np.float32([[1, 2], [2, 1], [-1, -2], [-2, -1.5]])
+    model = SDCAClassifier(alpha=1e-6, random_state=0).fit(X, [1, 1, 0, 0])
+    far = make(np.float32([[3e38, 3e38]]))
+    model.coef_ = np.float32([[2.0, -2.0]])
+    with pytest.raises(ValueError, match="scores leave the range"):
+        model.predict(far)
+    assert np.isfinite(model.decision_function(far.astype(np.float64))).all()
+    model.coef_ = np.float32([[2.0, 0.0]])
+    with pytest.raises(ValueError, match="scores leave the range"):
+        model.decision_function(far)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_whose_squares_leave_the_range_are_no_interrupts(seed):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(80, 8)) * 10.0 ** np.array([82, 84, 83, 78, 83, 85, 82, 83])
+    model = SDCARegressor(alpha=1.0, random_state=0, max_iter=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, X @ random.normal(size=8))
+    assert model.result_.status != "interrupted"
+    assert np.isfinite(model.coef_).all()

@@ -32,6 +32,7 @@ from sublinear._kernel_machines.training import (
 )
 from sublinear._threads import effective_threads
 from sublinear._validation import (
+    OUT_OF_RANGE,
     RowNumbers,
     check_choice,
     check_flag,
@@ -441,7 +442,7 @@ class KernelModel(CertifiedModel):
                 rows = X[start : start + step]
                 products[start : start + step] = dense_product(rows, weights)
         if not np.isfinite(products).all():
-            raise ValueError("scores leave the range of floating-point numbers: scale X down")
+            raise ValueError(OUT_OF_RANGE)
         return products
 
     def _few_rows(self, X, rows_step):

@@ -108,7 +108,7 @@ class TruncatedNewton(NewtonSteps):
         self.n_forced = self.n_forced or self.n_inner
         # near the optimum a mismatch shrinks like the square of what a step gains
         gain = self.primal - self.promised
-        is_last = self.mismatch * gain**2 <= enough * self.gained**2
+        is_last = self.mismatch * (gain * gain) <= enough * (self.gained * self.gained)
         return not is_last or self.n_inner > MORE_INNER * (self.n_forced + 1)
 
     def _measure(self):

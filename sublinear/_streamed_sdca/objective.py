@@ -122,7 +122,7 @@ def extent_of(stream, constant, loss, wants_labels, watch):
     if callable(constant):
         extent.constant = constant(median_length(norms, weights), extent.n_rows, spread=spread)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
-        extent.moments = weights * (norms + extent.constant**2)
+        extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent
 
 

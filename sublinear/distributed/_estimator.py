@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._documentation import with_parameters
-from sublinear._fitted_parameters import fitted_with
+from sublinear._fitted_parameters import fitted_with, note_parameters
 from sublinear._stream import check_source
 from sublinear._validation import (
     agreed_names,
@@ -261,6 +261,7 @@ class OverPartitions:
         for name, value in vars(self).items():
             if name.endswith("_") and name not in ("n_lost_", "partitions_", "stream_"):
                 setattr(local, name, value)
+        note_parameters(local)
         return local
 
     def _scorer(self):
