@@ -7,9 +7,9 @@ PREDICTED_BY = ("loss", "multi_class")
 
 def note_parameters(estimator):
     """Note the parameters by which a model will predict: those of now."""
-    estimator._made_with = {
-        name: getattr(estimator, name) for name in PREDICTED_BY if hasattr(estimator, name)
-    }
+    present = {name: getattr(estimator, name) for name in PREDICTED_BY if hasattr(estimator, name)}
+    if present:
+        estimator._made_with = present
 
 
 def fitted_with(estimator, name):

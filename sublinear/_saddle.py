@@ -48,10 +48,10 @@ batch_size : int or "auto", default="auto"
         Always 1 with constants="theory", and for SublinearPerceptron with variant="plain" where
         rows and columns store few values.
     certify : {%(certify)s} or None, default="las_vegas"
-        "las_vegas": go on until a certificate proves epsilon. The others take the number of steps
-        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None
-        without.%(sampled)s Variants other than "plain" certify as they go: with them "exact" is
-        "las_vegas", and the others are refused.
+        "las_vegas": go on until a certificate proves epsilon. Variants other than "plain" certify
+        as they go: with them "exact" means the same, and the others are refused. With "plain" these
+        take the number of steps that epsilon asks for: "exact" ends with one certificate, which
+        takes a pass, None without.%(sampled)s
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
         thousands of times more steps for margins; for balls, programs and games they take a

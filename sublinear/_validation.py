@@ -426,8 +426,8 @@ def products_with(estimator, X, weights):
     """Return X @ weights, dense, for rows to predict.
 
     Values of X that are not finite show in the products, which spares a look at all of them. But
-    BLAS may leave out weights of 0, which scipy does not. ValueError for products that are not
-    finite, even of values that are.
+    BLAS may leave out weights of 0, which scipy does not. ValueError for values that are not
+    finite, and for products that are no number, as infinities cancel.
     """
     looks = not (sp.issparse(X) or np.all(weights))
     X = check_rows(estimator, X, ensure_all_finite=looks)
@@ -436,8 +436,10 @@ def products_with(estimator, X, weights):
     with np.errstate(over="ignore", invalid="ignore"):
         products = dense_product(X, weights)
     if not np.isfinite(products).all():
-        check_rows(estimator, X)
-        raise ValueError(OUT_OF_RANGE)
+        if not looks:
+            check_rows(estimator, X)
+        if np.isnan(products).any():
+            raise ValueError(OUT_OF_RANGE)
     return products
 
 

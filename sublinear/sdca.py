@@ -9,7 +9,6 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import math
-from functools import partial
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -17,7 +16,6 @@ from sklearn.base import is_regressor
 from sublinear._core.starting_intercept import (
     starting_intercept,
     typical_length,
-    typical_spread,
 )
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
@@ -178,18 +176,15 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X, y, weights):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        return self._free_constant(typical_length(as_matrix(X), weights), y, weights)
-
-    def _free_constant(self, length, y, weights):
-        """The value of the column of an intercept without penalty, for rows of typical length."""
-        spread = partial(typical_spread, y, weights) if is_regressor(self) else None
-        return free_constant(length, len(y), self.alpha, self._make_loss(), spread)
+        length = typical_length(as_matrix(X), weights)
+        return free_constant(length, len(y), self.alpha, self._make_loss())
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
         if self.penalize_intercept or not self.fit_intercept:
             return
-        constant = self._free_constant(training.typical_length, training.y, training.weights)
+        n_rows, loss = training.matrix.n_rows, self._make_loss()
+        constant = free_constant(training.typical_length, n_rows, self.alpha, loss)
         if constant != training.constant:
             training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
 

@@ -46,11 +46,6 @@ def middle(targets, weights=None):
     return weighted_median(targets[rows], weights)
 
 
-def typical_spread(targets, weights=None):
-    """Return about the weighted median of how far targets are from their `middle`."""
-    return middle(np.abs(targets - middle(targets, weights)), weights)
-
-
 def typical_length(matrix, weights=None):
     """Return about the median length of a Matrix's rows, the constant column left out.
 

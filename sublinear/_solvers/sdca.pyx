@@ -60,7 +60,7 @@ cdef double CONSTANT_SHARE = 0.5    # of the length of rows, that of a free inte
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def free_constant(length, n_rows, alpha, loss, spread=None):
+def free_constant(length, n_rows, alpha, loss):
     """Return the value of the constant column behind an intercept that is not penalised.
 
     With the value c the method of multipliers moves the intercept as if it were held back by
@@ -68,10 +68,8 @@ def free_constant(length, n_rows, alpha, loss, spread=None):
     whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n), and
     each moves the intercept of all by c^2 / (alpha n) of its own. So c is as large as costs little
     beside the other columns, and at least what makes the two equal; a power of two, so that no
-    intercept is rounded.
-
-    Where slopes jump the second derivative is that of a loss whose slopes change over as much as
-    targets differ: 1 for labels, 1 / spread for numbers.
+    intercept is rounded. Losses of numbers whose slopes jump have no unit in which a second
+    derivative might be 1, and the intercept begins near where it ends: the first bound is enough.
 
     Parameters
     ----------
@@ -80,11 +78,10 @@ def free_constant(length, n_rows, alpha, loss, spread=None):
     n_rows : int
     alpha : float
     loss : Loss
-    spread : callable, default=None
-        Returns the typical distance of targets from their middle; None for labels.
     """
-    unit = 1.0 if spread is None or loss.is_smooth else spread()
-    value = max(CONSTANT_SHARE * length, math.sqrt(alpha * unit) * n_rows**0.25)
+    value, form = CONSTANT_SHARE * length, loss.dual_form()
+    if form is None or form.ridge > 0 or form.one_sided:
+        value = max(value, math.sqrt(alpha) * n_rows**0.25)
     if not 0 < value < math.inf:  # there is nothing to fit, or rows that solvers refuse
         return value or 1.0
     return 2.0 ** min(round(math.log2(value)), 1023)

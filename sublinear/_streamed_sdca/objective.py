@@ -21,7 +21,6 @@ from sublinear._core.starting_intercept import (
     median_length,
     middle,
     middle_of_parts,
-    typical_spread,
 )
 from sublinear._labels import LabelWeights
 from sublinear._stream import rest_of
@@ -83,8 +82,8 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or finds it as constant(typical length of a row,
-    number of rows, spread=function that returns that of the targets, or None).
+    `constant` is the value of the constant column, or finds it from the typical length of a row and
+    the number of rows.
     """
     extent, middles, lengths = Extent(), [], []
     for block in stream:
@@ -105,22 +104,15 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         else:
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
-            middles.append(
-                (middle(targets, weights), typical_spread(targets, weights), weights.sum())
-            )
+            middles.append((middle(targets, weights), weights.sum()))
             extent.at_zeros += values_at_zeros(loss, targets, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
-    spread = None
     if middles:
-        middles, spreads, masses = zip(*middles, strict=True)
-        extent.middle, spread = (
-            middle_of_parts(middles, masses),
-            partial(middle_of_parts, spreads, masses),
-        )
+        extent.middle = middle_of_parts(*zip(*middles, strict=True))
     extent.constant = constant
     if callable(constant):
-        extent.constant = constant(median_length(norms, weights), extent.n_rows, spread=spread)
+        extent.constant = constant(median_length(norms, weights), extent.n_rows)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent

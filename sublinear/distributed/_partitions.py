@@ -23,7 +23,6 @@ from sublinear._core.starting_intercept import (
     middle,
     middle_of_parts,
     typical_length,
-    typical_spread,
 )
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._labels import LabelWeights, margin_targets, weights_by_class
@@ -194,14 +193,12 @@ class Partition(Member):
             names=self.names,
         )
 
-    def scales(self):
-        """Return of every block the weight, the typical length of a row, the spread of targets."""
-        found = []
-        for X, y, weights in self.blocks:
-            total = X.shape[0] if weights is None else float(weights.sum())
-            spread = typical_spread(y, weights) if self.numeric else 0.0
-            found.append((total, typical_length(Matrix(X), weights), spread))
-        return found
+    def lengths(self):
+        """Return of every block the typical length of a row, and the weight."""
+        return [
+            (typical_length(Matrix(X), weights), X.shape[0] if weights is None else weights.sum())
+            for X, _, weights in self.blocks
+        ]
 
     def mark(self):
         """Return a hash of all rows."""

@@ -1,7 +1,6 @@
 """SDCA over partitions: SDCAClassifier and SDCARegressor."""
 
 import itertools
-from functools import partial
 
 import numpy as np
 
@@ -38,11 +37,9 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions, n_rows):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        blocks = itertools.chain(*ask_retrying(partitions, "scales"))
-        weights, *scales = zip(*blocks, strict=True)
-        length, spread = (partial(middle_of_parts, scale, weights) for scale in scales)
-        loss = self._make_loss()
-        return free_constant(length(), n_rows, self.alpha, loss, spread if self._numeric else None)
+        lengths = itertools.chain(*ask_retrying(partitions, "lengths"))
+        length = middle_of_parts(*zip(*lengths, strict=True))
+        return free_constant(length, n_rows, self.alpha, self._make_loss())
 
     def _make_rounds(self, training, problem, k):
         whole = training.whole
