@@ -231,6 +231,26 @@ class Kernel:
         self.model.fit(self.X, self.y)
 
 
+class FewRows:
+    """Predictions of few dense rows by a kernel machine of 2000 support vectors, beside SVC."""
+
+    models = {
+        "KernelSDCAClassifier": lambda: KernelSDCAClassifier(random_state=0),
+        "SVC": SVC,
+    }
+    params = [list(models), [1, 16]]
+    param_names = ["solver", "rows"]
+
+    def setup(self, solver, rows):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((2000, 784))
+        self.model = self.models[solver]().fit(X, rng.integers(0, 2, len(X)))
+        self.X = X[:rows]
+
+    def time_predict(self, solver, rows):
+        self.model.decision_function(self.X)
+
+
 class Pairs:
     """Whole fits of many small kernel machines, one against one, beside SVC."""
 
