@@ -7,7 +7,7 @@ import time
 import zlib
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,7 +16,6 @@ from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
-from sublinear._core.starting_intercept import typical_length
 from sublinear._drive import LIMITS, Limits, as_stored
 from sublinear._fitted_parameters import note_parameters
 from sublinear._result import Result, combine, not_begun
@@ -165,11 +164,6 @@ class Training:
     def constant(self):
         """What the last entry of a model is multiplied by to give the intercept; 0 without one."""
         return self.matrix.constant
-
-    @cached_property
-    def typical_length(self):
-        """Of rows of X, without the constant feature."""
-        return typical_length(self.matrix, self.weights)
 
     @property
     def dtype(self):

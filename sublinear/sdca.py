@@ -13,10 +13,7 @@ import math
 import numpy as np
 from sklearn.base import is_regressor
 
-from sublinear._core.starting_intercept import (
-    starting_intercept,
-    typical_length,
-)
+from sublinear._core.starting_intercept import Scales, starting_intercept
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._labels import find_classes
@@ -176,15 +173,14 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X, y, weights):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        length = typical_length(as_matrix(X), weights)
-        return free_constant(length, len(y), self.alpha, self._make_loss())
+        scales = Scales.of_sample(as_matrix(X), y if is_regressor(self) else None, weights)
+        return free_constant(scales, len(y), self.alpha, self._make_loss())
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
         if self.penalize_intercept or not self.fit_intercept:
             return
-        n_rows, loss = training.matrix.n_rows, self._make_loss()
-        constant = free_constant(training.typical_length, n_rows, self.alpha, loss)
+        constant = self._constant(training.X, training.y, training.weights)
         if constant != training.constant:
             training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
 

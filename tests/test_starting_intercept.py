@@ -11,10 +11,11 @@ from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.starting_intercept import (
+    Scales,
     middle,
+    spread_of,
     starting_intercept,
-    typical_length,
-    weighted_median,
+    weighted_quantile,
 )
 from sublinear.sources import ArraySource
 
@@ -70,6 +71,29 @@ def test_units_of_the_targets_change_nothing(loss, way, prices):
     assert found[0].n_iter_ == found[1].n_iter_
 
 
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [(np.arange(101), 45.0), (np.repeat([0, 4], [95, 5]), 0.2), (np.full(9, 7.0), 0.0)],
+)
+def test_spreads_are_of_most_targets_unless_these_are_equal(targets, expected):
+    assert spread_of(targets, np.ones(len(targets))) == pytest.approx(expected)
+    assert spread_of(targets, np.zeros(len(targets))) == 0
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+@pytest.mark.parametrize("kind", ["zeros", "skewed"])
+def test_intercepts_leave_the_median_where_that_is_far_from_the_best(way, scale, kind):
+    random = np.random.default_rng(1)
+    X = scale * random.normal(size=(5000, 5))
+    y = random.lognormal(0, 1.5, 5000)
+    if kind == "zeros":
+        y = np.where(random.random(5000) < 0.6, 0, random.uniform(5, 10, 5000))
+    free = FREE | {"alpha": 1.0, "epsilon": 4.0}
+    model = SDCARegressor("epsilon_insensitive", second_order=False, max_iter=100, **free)
+    assert way(model, X, y).result_.status == "converged"
+
+
 @pytest.mark.parametrize("way", [in_memory, over_blocks], ids=list(WAYS)[:2])
 @pytest.mark.parametrize("weight", [0.0, 1e-12, 1.0])
 def test_a_few_long_rows_do_not_hold_back_the_intercept(way, weight):
@@ -94,14 +118,16 @@ def test_a_few_long_rows_do_not_hold_back_the_intercept(way, weight):
 def test_typical_lengths_are_medians_of_rows_with_weight_that_are_not_empty(weights, expected):
     X = np.diag([0, 0, 0, 1, 1e9, 1, 2, 3, 4.0])
     weights = None if weights is None else np.array(weights, dtype=float)
-    assert typical_length(Matrix(X), weights) == expected
+    assert Scales.of_sample(Matrix(X), None, weights).length == expected
 
 
-def test_typical_lengths_are_found_where_a_sample_of_rows_has_no_weight():
+@pytest.mark.parametrize("rest", [0, 1e-12])
+def test_typical_lengths_are_found_where_a_sample_of_rows_has_no_weight(rest):
     X = np.ones((3 * 1024, 4))
-    weights = np.zeros(len(X))
+    X[::4] = 100
+    weights = np.full(len(X), rest)
     weights[1] = 1
-    assert typical_length(Matrix(X), weights) == 2.0
+    assert Scales.of_sample(Matrix(X), None, weights).length == 2.0
 
 
 def test_steps_that_creep_are_seen_where_the_look_is_blind(prices):
@@ -134,7 +160,7 @@ def test_medians():
     assert middle(y) == np.median(y)
     repeated = np.sort(np.repeat(y, weights.astype(int)))
     assert middle(y, weights) == repeated[(len(repeated) - 1) // 2]
-    assert middle(y, np.zeros(101)) == weighted_median(np.empty(0), np.empty(0)) == 0
+    assert middle(y, np.zeros(101)) == weighted_quantile(np.empty(0), np.empty(0)) == 0
     assert middle(np.full(9000, 7.0), np.arange(9000.0) % 3 == 1) == 7
     assert 0 < middle(np.tile([0.0, 1.0, 2.0, 9.0], 5000)) < 9
     many = random.normal(size=100_000)

@@ -5,21 +5,25 @@ targets that are far away.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 MOST_ROWS = 4096  # of a sample
-MOST_LENGTHS = 1024
+MOST_LENGTHS = 1024  # of rows in memory; of others those of one in so many, of every block
+ROWS_OF_A_LENGTH = 64
+WEIGHT_OF_SAMPLE = 0.5  # of its share, at least
+NEAR = 0.9  # of the weight
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 
-def weighted_median(values, weights):
-    """Return the least value with at least half of the weight at or below it; 0 without weight."""
+def weighted_quantile(values, weights, share=0.5):
+    """Return the least value with such a share of the weight at or below it; 0 without weight."""
     order = np.argsort(values, kind="stable")
     masses = np.cumsum(weights[order])
     if len(values) == 0 or not masses[-1] > 0:
         return 0.0
-    return float(values[order[np.searchsorted(masses, masses[-1] / 2)]])
+    return float(values[order[np.searchsorted(masses, share * masses[-1])]])
 
 
 def sampled(n_rows, weights):
@@ -43,33 +47,57 @@ def middle(targets, weights=None):
     weights : ndarray of shape (n_rows,), default=None
     """
     rows, weights = sampled(len(targets), weights)
-    return weighted_median(targets[rows], weights)
+    return weighted_quantile(targets[rows], weights)
 
 
-def typical_length(matrix, weights=None):
-    """Return about the median length of a Matrix's rows, the constant column left out.
+class Scales(NamedTuple):
+    """What moves of an intercept without penalty are measured by.
 
-    As `median_length`, of rows at equal distances, unless these have no weight.
+    Attributes
+    ----------
+    length : float
+        Of a typical row.
+    spread : float
+        Of targets that are numbers; 0 for labels.
     """
-    weights = np.ones(matrix.n_rows) if weights is None else weights
-    step = matrix.n_rows // MOST_LENGTHS + 1
-    if not weights[::step].any():
-        step = 1
-    norms = matrix.squared_norms(with_constant=False, step=step)
-    return median_length(norms, weights[::step])
+
+    length: float
+    spread: float
+
+    @classmethod
+    def of(cls, norms, targets, weights):
+        """Return those of some rows, by their squared norms; targets are None for labels.
+
+        A few long rows leave the length as it is, and so do rows that are empty; a few far targets
+        leave the spread as it is.
+        """
+        length = math.sqrt(weighted_quantile(norms, weights * (norms > 0)))
+        return cls(length, 0.0 if targets is None else spread_of(targets, weights))
+
+    @classmethod
+    def of_sample(cls, matrix, targets, weights):
+        """Return those of a Matrix's rows at equal distances, unless others have the weight."""
+        weights, step = np.ones(matrix.n_rows) if weights is None else weights, 1
+        every = matrix.n_rows // MOST_LENGTHS + 1
+        if weights[::every].sum() >= WEIGHT_OF_SAMPLE * weights.sum() / every:
+            step = every
+        norms = matrix.squared_norms(with_constant=False, step=step)
+        return cls.of(norms, None if targets is None else targets[::step], weights[::step])
 
 
-def median_length(norms, weights):
-    """Return the weighted median length of rows that are not empty, by their squared norms.
+def spread_of(targets, weights):
+    """Return how far nine tenths of the targets are from their median; if that is 0, all of them.
 
-    A few long rows leave it as it is.
+    The latter in the mean.
     """
-    return math.sqrt(weighted_median(norms, weights * (norms > 0)))
+    distances = np.abs(targets - weighted_quantile(targets, weights))
+    far = weighted_quantile(distances, weights, NEAR)
+    return far if far or not weights.any() else float(np.average(distances, weights=weights))
 
 
 def middle_of_parts(middles, weights):
     """Return about the weighted median of all numbers, from those of parts and their weights."""
-    return weighted_median(np.array(middles), np.array(weights, dtype=np.float64))
+    return weighted_quantile(np.array(middles), np.array(weights, dtype=np.float64))
 
 
 def starting_intercept(objective, w, last=None):
@@ -89,7 +117,7 @@ def starting_intercept(objective, w, last=None):
         w = w.copy()
         w[-1] = 0.0
         predictions = objective.matrix.row_dots(w, rows)
-    found = weighted_median(targets - predictions, weights)
+    found = weighted_quantile(targets - predictions, weights)
 
     def loss(intercept):
         return weights @ objective.loss.values(predictions + intercept, targets)

@@ -60,7 +60,7 @@ cdef double CONSTANT_SHARE = 0.5    # of the length of rows, that of a free inte
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def free_constant(length, n_rows, alpha, loss):
+def free_constant(scales, n_rows, alpha, loss):
     """Return the value of the constant column behind an intercept that is not penalised.
 
     With the value c the method of multipliers moves the intercept as if it were held back by
@@ -68,20 +68,22 @@ def free_constant(length, n_rows, alpha, loss):
     whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n), and
     each moves the intercept of all by c^2 / (alpha n) of its own. So c is as large as costs little
     beside the other columns, and at least what makes the two equal; a power of two, so that no
-    intercept is rounded. Losses of numbers whose slopes jump have no unit in which a second
-    derivative might be 1, and the intercept begins near where it ends: the first bound is enough.
+    intercept is rounded. Where slopes jump at numbers, their spread, or the tube's width, takes the
+    place of 1, and twice the passes are better than short steps: the intercept begins near its end.
 
     Parameters
     ----------
-    length : float
-        Typical length of a row.
+    scales : Scales
     n_rows : int
     alpha : float
     loss : Loss
     """
-    value, form = CONSTANT_SHARE * length, loss.dual_form()
+    form = loss.dual_form()
     if form is None or form.ridge > 0 or form.one_sided:
-        value = max(value, math.sqrt(alpha) * n_rows**0.25)
+        least = math.sqrt(alpha) * n_rows**0.25
+    else:
+        least = math.sqrt(alpha) * math.sqrt(max(scales.spread, form.epsilon))
+    value = max(CONSTANT_SHARE * scales.length, least)
     if not 0 < value < math.inf:  # there is nothing to fit, or rows that solvers refuse
         return value or 1.0
     return 2.0 ** min(round(math.log2(value)), 1023)

@@ -18,14 +18,13 @@ from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import (
-    median_length,
+    ROWS_OF_A_LENGTH,
+    Scales,
     middle,
     middle_of_parts,
 )
 from sublinear._labels import LabelWeights
 from sublinear._stream import rest_of
-
-ROWS_OF_A_LENGTH = 64  # one of so many is kept, and of every block
 
 
 @dataclass
@@ -82,10 +81,9 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or finds it from the typical length of a row and
-    the number of rows.
+    `constant` is the value of the constant column, or finds it from Scales and the number of rows.
     """
-    extent, middles, lengths = Extent(), [], []
+    extent, middles, looked_at = Extent(), [], []
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -96,7 +94,7 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
         norms = matrix.squared_norms(step=ROWS_OF_A_LENGTH)
-        lengths.append((weights[::ROWS_OF_A_LENGTH], norms))
+        some = weights[::ROWS_OF_A_LENGTH], norms
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
@@ -105,14 +103,17 @@ def extent_of(stream, constant, loss, wants_labels, watch):
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
             middles.append((middle(targets, weights), weights.sum()))
+            some = *some, targets[::ROWS_OF_A_LENGTH]
             extent.at_zeros += values_at_zeros(loss, targets, weights)
+        looked_at.append(some)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
-    weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
+    weights, norms, *targets = (np.concatenate(parts) for parts in zip(*looked_at, strict=True))
     if middles:
         extent.middle = middle_of_parts(*zip(*middles, strict=True))
     extent.constant = constant
     if callable(constant):
-        extent.constant = constant(median_length(norms, weights), extent.n_rows)
+        scales = Scales.of(norms, targets[0] if targets else None, weights)
+        extent.constant = constant(scales, extent.n_rows)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent

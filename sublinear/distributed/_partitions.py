@@ -19,11 +19,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective, Solver
-from sublinear._core.starting_intercept import (
-    middle,
-    middle_of_parts,
-    typical_length,
-)
+from sublinear._core.starting_intercept import ROWS_OF_A_LENGTH, middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._labels import LabelWeights, margin_targets, weights_by_class
 from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
@@ -193,12 +189,14 @@ class Partition(Member):
             names=self.names,
         )
 
-    def lengths(self):
-        """Return of every block the typical length of a row, and the weight."""
-        return [
-            (typical_length(Matrix(X), weights), X.shape[0] if weights is None else weights.sum())
-            for X, _, weights in self.blocks
-        ]
+    def looked_at(self):
+        """Return squared norms, targets and weights of some rows of every block."""
+        found = []
+        for X, y, weights in self.blocks:
+            norms = Matrix(X).squared_norms(step=ROWS_OF_A_LENGTH)
+            some = np.ones(len(norms)) if weights is None else weights[::ROWS_OF_A_LENGTH]
+            found.append((norms, y[::ROWS_OF_A_LENGTH] if self.numeric else None, some))
+        return found
 
     def mark(self):
         """Return a hash of all rows."""

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from sublinear import sdca
-from sublinear._core.starting_intercept import middle_of_parts
+from sublinear._core.starting_intercept import Scales
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
@@ -37,9 +37,11 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions, n_rows):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        lengths = itertools.chain(*ask_retrying(partitions, "lengths"))
-        length = middle_of_parts(*zip(*lengths, strict=True))
-        return free_constant(length, n_rows, self.alpha, self._make_loss())
+        blocks = itertools.chain(*ask_retrying(partitions, "looked_at"))
+        norms, targets, weights = zip(*blocks, strict=True)
+        targets = np.concatenate(targets) if self._numeric else None
+        scales = Scales.of(np.concatenate(norms), targets, np.concatenate(weights))
+        return free_constant(scales, n_rows, self.alpha, self._make_loss())
 
     def _make_rounds(self, training, problem, k):
         whole = training.whole
