@@ -94,7 +94,8 @@ class Snapshot:
         """The weights of the features, an array of shape (n_features,) of its own.
 
         Its shape is (n_classes, n_features) where problems are solved together: joint models and
-        several classes in `fit_stream`. With a kernel it has a coefficient for every example.
+        several classes in `fit_stream`. With a kernel it has a coefficient for every example that
+        has weight.
         """
         return np.array(self._model[..., :-1] if self._constant else self._model)
 

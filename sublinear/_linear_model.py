@@ -15,6 +15,7 @@ from sublinear._validation import (
     as_matrix,
     check_number,
     check_sample_weight,
+    has_matrix,
     products_with,
 )
 
@@ -116,7 +117,7 @@ class LinearModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         X = by_rows(X) if getattr(self, "pack", None) == "auto" else X
-        if not self._asks_for_lines and as_matrix(X).is_computed:
+        if not self._asks_for_lines and has_matrix(X) and as_matrix(X).is_computed:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
                 "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"

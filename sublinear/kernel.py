@@ -457,7 +457,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         targets = contiguous(y, dtype=np.float64)
         check_targets(targets)
         weights = check_sample_weight(sample_weight, X)
-        given = self._row_numbers(weights)
+        given = self._row_numbers(X, weights)
         X, y, targets, weights = map(given.part, (X, y, targets, weights))
         training = self._training(X, y, [lambda: targets], weights, weights)
         training.given = given

@@ -9,11 +9,17 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from sklearn.base import is_regressor
 
-from sublinear._core.starting_intercept import Scales, starting_intercept
+from sublinear._core.starting_intercept import (
+    ROWS_OF_A_LENGTH,
+    short_length,
+    spread_of,
+    starting_intercept,
+)
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._labels import find_classes
@@ -173,8 +179,10 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X, y, weights):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        scales = Scales.of_sample(as_matrix(X), y if is_regressor(self) else None, weights)
-        return free_constant(scales, len(y), self.alpha, self._make_loss())
+        norms = as_matrix(X).squared_norms(with_constant=False, step=ROWS_OF_A_LENGTH)
+        length = short_length(norms, None if weights is None else weights[::ROWS_OF_A_LENGTH])
+        spread = partial(spread_of, y, weights)
+        return free_constant(len(y), length, self.alpha, self._make_loss(), spread)
 
     def _adopt(self, other, training):
         super()._adopt(other, training)

@@ -243,7 +243,7 @@ def test_few_rows_have_the_products_of_all_in_panels_that_stay(name, offset):
     rows.add_products(np.arange(150), changes, margins, *GROUPS)
     for start in (0, 9):
         part = slice(start, start + 9)
-        few = kept.rows(others[part])
+        few = kept.rows(others[part], columns)
         few.add_column_products(changes, found[:, part], *GROUPS, 2)
         assert few.store is kept.panels.store
     np.testing.assert_array_equal(found, margins)
@@ -252,10 +252,10 @@ def test_few_rows_have_the_products_of_all_in_panels_that_stay(name, offset):
 def test_kept_columns_leave_rows_to_others_where_their_errors_are_to_be_measured():
     X = examples(30, 5)
     kept = KeptColumns(RBF(0.7), X, 0.4)
-    assert kept.rows(X) is not None
-    assert kept.rows(np.vstack([X, 100 * X])) is None
-    assert kept.rows(X[:2]) is not None
-    assert KeptColumns(RBF(0.7), X, 0.0).rows(X) is None
+    assert kept.rows(X, X) is not None
+    assert kept.rows(np.vstack([X, 100 * X]), X) is None
+    assert kept.rows(X[:2], X) is not None
+    assert KeptColumns(RBF(0.7), X, 0.0).rows(X, X) is None
 
 
 @pytest.mark.parametrize("n_columns", [1, 16, 17])

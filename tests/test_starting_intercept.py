@@ -11,7 +11,6 @@ from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.starting_intercept import (
-    Scales,
     middle,
     spread_of,
     starting_intercept,
@@ -76,7 +75,10 @@ def test_units_of_the_targets_change_nothing(loss, way, prices):
     [(np.arange(101), 45.0), (np.repeat([0, 4], [95, 5]), 0.2), (np.full(9, 7.0), 0.0)],
 )
 def test_spreads_are_of_most_targets_unless_these_are_equal(targets, expected):
-    assert spread_of(targets, np.ones(len(targets))) == pytest.approx(expected)
+    assert spread_of(targets) == pytest.approx(expected)
+    assert spread_of(np.append(targets, 1e9), np.append(np.ones(len(targets)), 0)) == spread_of(
+        targets
+    )
     assert spread_of(targets, np.zeros(len(targets))) == 0
 
 
@@ -104,30 +106,6 @@ def test_a_few_long_rows_do_not_hold_back_the_intercept(way, weight):
     lengths[::700], weights[::700] = 1e5, weight
     model = SDCARegressor("epsilon_insensitive", max_iter=200, tol=0.01, **FREE)
     assert way(model, sparse.diags_array(lengths) @ X, y, weights).result_.status == "converged"
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [
-        (None, 2.0),
-        ([0, 0, 0, 0, 0, 0, 1, 1, 1], 3.0),
-        ([1, 0, 0, 0, 0, 0, 0, 0, 0], 0.0),
-        ([0, 0, 9, 1, 0, 0, 0, 0, 0], 1.0),
-    ],
-)
-def test_typical_lengths_are_medians_of_rows_with_weight_that_are_not_empty(weights, expected):
-    X = np.diag([0, 0, 0, 1, 1e9, 1, 2, 3, 4.0])
-    weights = None if weights is None else np.array(weights, dtype=float)
-    assert Scales.of_sample(Matrix(X), None, weights).length == expected
-
-
-@pytest.mark.parametrize("rest", [0, 1e-12])
-def test_typical_lengths_are_found_where_a_sample_of_rows_has_no_weight(rest):
-    X = np.ones((3 * 1024, 4))
-    X[::4] = 100
-    weights = np.full(len(X), rest)
-    weights[1] = 1
-    assert Scales.of_sample(Matrix(X), None, weights).length == 2.0
 
 
 def test_steps_that_creep_are_seen_where_the_look_is_blind(prices):

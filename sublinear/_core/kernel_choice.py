@@ -74,30 +74,33 @@ class KeptColumns:
     kernel : Kernel
         Not linear.
     Y : ndarray
-        The columns.
+        The columns. They are not kept, but panels of them, once they are used.
     spread : float
         `least_spread` of Y.
     """
 
     def __init__(self, kernel, Y, spread):
-        columns, self.spread = Matrix(Y), spread
-        self.mean = column_means(columns) if centres(kernel, Y) else None
-        if self.mean is not None:
-            columns, _ = centred(columns, columns, self.mean)
-        self.largest = float(columns.squared_norms().max())
-        self.kernel, self.columns, self.panels = kernel, columns, None
+        self.kernel, self.spread, self.panels = kernel, spread, None
+        self.mean = column_means(Matrix(Y)) if centres(kernel, Y) else None
+        self.largest = float(self._seen(Y).squared_norms().max())
 
-    def rows(self, X):
-        """Return the KernelRows of X with the columns: the values of `kernel_rows`, transposed.
+    def _seen(self, X):
+        """Return rows as the kernel sees them."""
+        return Matrix(X if self.mean is None else X - self.mean)
+
+    def rows(self, X, Y):
+        """Return the KernelRows of X with the columns Y: the values of `kernel_rows`, transposed.
 
         None if that would have to measure their errors.
         """
-        left = Matrix(X if self.mean is None else X - self.mean)
+        left = self._seen(X)
         largest = max(self.largest, float(left.squared_norms().max()))
         if not self.kernel.most_error(left.longest_row, largest) < SURE * self.spread:
             return None
         if self.panels is None:
-            self.panels = PanelRows(self.kernel, left, self.columns)
+            columns = self._seen(Y)
+            first = rows_of(columns, slice(1))  # not X, which would stay in memory
+            self.panels = PanelRows(self.kernel, first, columns).with_rows(first)
         return self.panels.with_rows(left)
 
 

@@ -515,19 +515,20 @@ cdef add_column_groups(
     cdef Py_ssize_t row, group, change, start, first, column
     cdef double total
     cdef float eight
-    for row in range(values.shape[0]):
-        start = 0
-        for group in range(ends.shape[0]):
-            for change in range(changes.shape[0]):
-                total, first = 0, start
-                while first < ends[group]:
-                    eight = 0
-                    for column in range(first, min(first + 8, ends[group])):
-                        eight += changes[change, column] * values[row, column]
-                    total += eight
-                    first += 8
-                margins[outputs[group, change], row] += total
-            start = ends[group]
+    with nogil:
+        for row in range(values.shape[0]):
+            start = 0
+            for group in range(ends.shape[0]):
+                for change in range(changes.shape[0]):
+                    total, first = 0, start
+                    while first < ends[group]:
+                        eight = 0
+                        for column in range(first, min(first + 8, ends[group])):
+                            eight += changes[change, column] * values[row, column]
+                        total += eight
+                        first += 8
+                    margins[outputs[group, change], row] += total
+                start = ends[group]
 
 
 def checked_values(values, source):

@@ -20,7 +20,7 @@ cdef class PanelRows(KernelRows):
     cdef readonly Kernel kernel
     cdef readonly Matrix left, right
     cdef readonly object store           # all panels of the right side, or None
-    cdef readonly Py_ssize_t chunk, n_chunks
+    cdef readonly Py_ssize_t n_features, chunk, n_chunks
     cdef public Py_ssize_t most_packed   # entries of the lists that products take at a time
     cdef object left_shifts, right_shifts
     cdef object left_offsets, right_offsets    # what centring took off, or None

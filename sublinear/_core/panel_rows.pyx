@@ -138,7 +138,7 @@ cdef class PanelRows(KernelRows):
         cdef Py_ssize_t first, last, step
         cdef Part part
         self.kernel, self.left, self.right = kernel, left, right
-        self.n_rows, self.n_columns = left.n_rows, right.n_rows
+        self.n_rows, self.n_columns, self.n_features = left.n_rows, right.n_rows, right.n_columns
         self.chunk, self.most_packed = CHUNK, PACKED
         self.n_chunks = (right.n_columns + CHUNK - 1) // CHUNK
         squares = left.squared_norms()
@@ -169,10 +169,11 @@ cdef class PanelRows(KernelRows):
             self.stored = &view[0]
 
     def with_rows(self, Matrix left):
-        """Return the kernel matrix of other rows with the same columns, whose panels it shares."""
+        """Return the kernel matrix of other rows with the same columns: with their panels alone."""
         cdef PanelRows other = PanelRows.__new__(PanelRows)
-        other.kernel, other.left, other.right = self.kernel, left, self.right
+        other.kernel, other.left = self.kernel, left
         other.n_rows, other.n_columns = left.n_rows, self.n_columns
+        other.n_features = self.n_features
         other.chunk, other.n_chunks, other.most_packed = self.chunk, self.n_chunks, self.most_packed
         other.left_shifts = self.kernel.shifts(left.squared_norms())
         other.right_shifts, other.right_shift = self.right_shifts, self.right_shift
@@ -192,7 +193,7 @@ cdef class PanelRows(KernelRows):
                 shifts[lane] = self.right_shift[
                     column if part.columns == NULL else part.columns[column]]
         if self.stored != NULL and part.columns == NULL:
-            return self.stored + p * self.right.n_columns * PANEL
+            return self.stored + p * self.n_features * PANEL
         build_panel(&self.right.rows, self.kernel.scale, part, p, buffer)
         return buffer
 
@@ -259,7 +260,7 @@ cdef class PanelRows(KernelRows):
         """Return one buffer per thread: a tile, a panel's shifts, and the panel if it is built."""
         size = (TILE + 1) * PANEL
         if self.stored == NULL or columns is not None:
-            size += self.right.n_columns * PANEL
+            size += self.n_features * PANEL
         return aligned((n_threads, size), np.float32)
 
     def set_offsets(self, mean):

@@ -5,15 +5,13 @@ targets that are far away.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 MOST_ROWS = 4096  # of a sample
-MOST_LENGTHS = 1024  # of rows in memory; of others those of one in so many, of every block
-ROWS_OF_A_LENGTH = 64
-WEIGHT_OF_SAMPLE = 0.5  # of its share, at least
 NEAR = 0.9  # of the weight
+SHORT = 0.25
+ROWS_OF_A_LENGTH = 64  # one of so many is looked at
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 
@@ -50,46 +48,22 @@ def middle(targets, weights=None):
     return weighted_quantile(targets[rows], weights)
 
 
-class Scales(NamedTuple):
-    """What moves of an intercept without penalty are measured by.
+def short_length(norms, weights=None):
+    """Return a length that a quarter of the rows with weight have at the most, by squared norms.
 
-    Attributes
-    ----------
-    length : float
-        Of a typical row.
-    spread : float
-        Of targets that are numbers; 0 for labels.
+    Of those that are not empty.
     """
-
-    length: float
-    spread: float
-
-    @classmethod
-    def of(cls, norms, targets, weights):
-        """Return those of some rows, by their squared norms; targets are None for labels.
-
-        A few long rows leave the length as it is, and so do rows that are empty; a few far targets
-        leave the spread as it is.
-        """
-        length = math.sqrt(weighted_quantile(norms, weights * (norms > 0)))
-        return cls(length, 0.0 if targets is None else spread_of(targets, weights))
-
-    @classmethod
-    def of_sample(cls, matrix, targets, weights):
-        """Return those of a Matrix's rows at equal distances, unless others have the weight."""
-        weights, step = np.ones(matrix.n_rows) if weights is None else weights, 1
-        every = matrix.n_rows // MOST_LENGTHS + 1
-        if weights[::every].sum() >= WEIGHT_OF_SAMPLE * weights.sum() / every:
-            step = every
-        norms = matrix.squared_norms(with_constant=False, step=step)
-        return cls.of(norms, None if targets is None else targets[::step], weights[::step])
+    weights = np.ones(len(norms)) if weights is None else weights
+    return math.sqrt(weighted_quantile(norms, weights * (norms > 0), SHORT))
 
 
-def spread_of(targets, weights):
-    """Return how far nine tenths of the targets are from their median; if that is 0, all of them.
+def spread_of(targets, weights=None):
+    """Return about how far nine tenths of the targets are from their median at the most.
 
-    The latter in the mean.
+    If that is 0, how far they are in the mean.
     """
+    rows, weights = sampled(len(targets), weights)
+    targets = targets[rows]
     distances = np.abs(targets - weighted_quantile(targets, weights))
     far = weighted_quantile(distances, weights, NEAR)
     return far if far or not weights.any() else float(np.average(distances, weights=weights))
@@ -98,6 +72,12 @@ def spread_of(targets, weights):
 def middle_of_parts(middles, weights):
     """Return about the weighted median of all numbers, from those of parts and their weights."""
     return weighted_quantile(np.array(middles), np.array(weights, dtype=np.float64))
+
+
+def spread_of_parts(middles, spreads, weights):
+    """Return about `spread_of` all targets, by the middles and the spreads of parts of them."""
+    apart = spread_of(np.array(middles), np.array(weights, dtype=np.float64))
+    return max(middle_of_parts(spreads, weights), apart)
 
 
 def starting_intercept(objective, w, last=None):

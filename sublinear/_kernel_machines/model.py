@@ -86,6 +86,7 @@ class KernelModel(CertifiedModel):
     _is_exact = False  # whether predictions need kernel values in float64
     _spread = 0.0  # of the support vectors' images at least, 0 where it is not known
     _lacking = 0.0  # bytes of a factor or a square, for which there was no room
+    _panels = None  # SupportPanels; None for models pickled by a version without
 
     @property
     def _easier(self):
@@ -134,9 +135,11 @@ class KernelModel(CertifiedModel):
         rank = kernel.most_rank(self.n_features_in_) + 1  # of an intercept with a penalty
         return KernelMemory(self.memory_limit, kernel.is_given, rank)
 
-    def _row_numbers(self, weights):
-        """Return the RowNumbers of rows with weight; of all where they are a matrix: no copies."""
-        return RowNumbers(None if self.kernel == "precomputed" else weights)
+    def _row_numbers(self, X, weights):
+        """Return the RowNumbers of rows with weight; of all, if there is no room for copies."""
+        n_bytes = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+        has_room = n_bytes <= KernelMemory(self.memory_limit, False).half
+        return RowNumbers(weights if has_room and self.kernel != "precomputed" else None)
 
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
@@ -455,9 +458,11 @@ class KernelModel(CertifiedModel):
             return None
         if sp.issparse(X) or sp.issparse(support) or len(X) > FEW_ROWS:
             return None
-        if len(support) > rows_step or support.size > MOST_KEPT:
+        if (len(X) - 1) * len(self.dual_coef_) > X.shape[1]:  # sums take longer than values
             return None
-        return self._panels.columns(kernel, support, self._spread).rows(X)
+        if len(support) > rows_step or support.size > MOST_KEPT or self._panels is None:
+            return None
+        return self._panels.columns(kernel, support, self._spread).rows(X, support)
 
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
@@ -473,7 +478,7 @@ class KernelModel(CertifiedModel):
 class SupportPanels:
     """The support vectors of a model as KeptColumns: from a first prediction of few rows on.
 
-    Copies and pickles have none.
+    They are read-only then, as panels would not change with them. Copies and pickles have none.
     """
 
     def __init__(self):
@@ -491,6 +496,7 @@ class SupportPanels:
         """Return the KeptColumns of support vectors."""
         source, settings, columns = self._kept
         if source is not support or settings != (kernel, spread):
+            support.flags.writeable = False
             columns = KeptColumns(kernel.function(), support, spread)
             self._kept = support, (kernel, spread), columns
         return columns

@@ -40,7 +40,7 @@ class KernelClassifierMixin(OneVsRestMixin):
         n_paired = len(self.classes_) if self.multi_class == "ovo" else 0
         self._pairs = list(combinations(range(n_paired), 2)) if n_paired > 2 else []
         weights = check_sample_weight(sample_weight, X)
-        given = self._row_numbers(weights)
+        given = self._row_numbers(X, weights)
         if len(np.unique(given.part(y))) < len(self.classes_):
             given = RowNumbers(None)  # pairs have rows of both classes
         training = self._class_training(*map(given.part, (X, y, weights)))

@@ -56,11 +56,11 @@ from sublinear._core.states import fill, refusal, take, take_random
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass may take, in feature values
 
-cdef double CONSTANT_SHARE = 0.5    # of the length of rows, that of a free intercept's feature
+cdef double CONSTANT_SHARE = 0.5, LEAST_SHARE = 1e-3    # of the length of rows
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def free_constant(scales, n_rows, alpha, loss):
+def free_constant(n_rows, length, alpha, loss, spread, n_parts=1):
     """Return the value of the constant column behind an intercept that is not penalised.
 
     With the value c the method of multipliers moves the intercept as if it were held back by
@@ -70,23 +70,28 @@ def free_constant(scales, n_rows, alpha, loss):
     beside the other columns, and at least what makes the two equal; a power of two, so that no
     intercept is rounded. Where slopes jump at numbers, their spread, or the tube's width, takes the
     place of 1, and twice the passes are better than short steps: the intercept begins near its end.
+    Where rows come in parts, each part takes the imbalance of all on itself: c is smaller then, but
+    not so small that equations solved as a whole lose it.
 
     Parameters
     ----------
-    scales : Scales
     n_rows : int
+    length : float
+        Of a row that is rather short.
     alpha : float
     loss : Loss
+    spread : callable
+        Returns that of the targets.
+    n_parts : int, default=1
+        In which the rows are taken in turns.
     """
     form = loss.dual_form()
     if form is None or form.ridge > 0 or form.one_sided:
-        least = math.sqrt(alpha) * n_rows**0.25
+        value = math.sqrt(alpha) * n_rows**0.25
     else:
-        least = math.sqrt(alpha) * math.sqrt(max(scales.spread, form.epsilon))
-    value = max(CONSTANT_SHARE * scales.length, least)
-    if not 0 < value < math.inf:  # there is nothing to fit, or rows that solvers refuse
-        return value or 1.0
-    return 2.0 ** min(round(math.log2(value)), 1023)
+        value = math.sqrt(alpha) * math.sqrt(max(spread(), form.epsilon))
+    value = max(value, max(CONSTANT_SHARE / n_parts, LEAST_SHARE) * length)
+    return 2.0 ** round(math.log2(value)) if 0 < value < math.inf else 1.0
 
 
 cdef class SDCA(Solver):

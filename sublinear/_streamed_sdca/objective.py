@@ -19,9 +19,11 @@ from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import (
     ROWS_OF_A_LENGTH,
-    Scales,
     middle,
     middle_of_parts,
+    short_length,
+    spread_of,
+    spread_of_parts,
 )
 from sublinear._labels import LabelWeights
 from sublinear._stream import rest_of
@@ -81,9 +83,10 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or finds it from Scales and the number of rows.
+    `constant` is the value of the constant column, or finds it from what `free_constant`
+    takes.
     """
-    extent, middles, looked_at = Extent(), [], []
+    extent, middles, lengths = Extent(), [], []
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -94,7 +97,7 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
         norms = matrix.squared_norms(step=ROWS_OF_A_LENGTH)
-        some = weights[::ROWS_OF_A_LENGTH], norms
+        lengths.append((weights[::ROWS_OF_A_LENGTH], norms))
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
@@ -102,18 +105,20 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         else:
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
-            middles.append((middle(targets, weights), weights.sum()))
-            some = *some, targets[::ROWS_OF_A_LENGTH]
+            scales = middle(targets, weights), spread_of(targets, weights), weights.sum()
+            middles.append(scales)
             extent.at_zeros += values_at_zeros(loss, targets, weights)
-        looked_at.append(some)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
-    weights, norms, *targets = (np.concatenate(parts) for parts in zip(*looked_at, strict=True))
+    weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
     if middles:
-        extent.middle = middle_of_parts(*zip(*middles, strict=True))
+        middles, spreads, masses = zip(*middles, strict=True)
+        extent.middle = middle_of_parts(middles, masses)
     extent.constant = constant
     if callable(constant):
-        scales = Scales.of(norms, targets[0] if targets else None, weights)
-        extent.constant = constant(scales, extent.n_rows)
+        spread = partial(spread_of_parts, middles, spreads, masses) if middles else None
+        length = short_length(norms, weights)
+        n_parts = extent.n_blocks
+        extent.constant = constant(extent.n_rows, length, spread=spread, n_parts=n_parts)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent

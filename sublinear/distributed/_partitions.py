@@ -19,7 +19,13 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective, Solver
-from sublinear._core.starting_intercept import ROWS_OF_A_LENGTH, middle, middle_of_parts
+from sublinear._core.starting_intercept import (
+    ROWS_OF_A_LENGTH,
+    middle,
+    middle_of_parts,
+    short_length,
+    spread_of,
+)
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._labels import LabelWeights, margin_targets, weights_by_class
 from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
@@ -189,13 +195,17 @@ class Partition(Member):
             names=self.names,
         )
 
-    def looked_at(self):
-        """Return squared norms, targets and weights of some rows of every block."""
-        found = []
-        for X, y, weights in self.blocks:
+    def scales(self):
+        """Return of every block the length of a row that is rather short, and the weight.
+
+        And the middle and the spread of its targets, 0 for labels.
+        """
+        found, every = [], slice(None, None, ROWS_OF_A_LENGTH)
+        for X, y, own in self.blocks:
             norms = Matrix(X).squared_norms(step=ROWS_OF_A_LENGTH)
-            some = np.ones(len(norms)) if weights is None else weights[::ROWS_OF_A_LENGTH]
-            found.append((norms, y[::ROWS_OF_A_LENGTH] if self.numeric else None, some))
+            length = short_length(norms, None if own is None else own[every])
+            targets = (middle(y, own), spread_of(y, own)) if self.numeric else (0.0, 0.0)
+            found.append((length, len(y) if own is None else own.sum(), *targets))
         return found
 
     def mark(self):

@@ -1,11 +1,12 @@
 """SDCA over partitions: SDCAClassifier and SDCARegressor."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 
 from sublinear import sdca
-from sublinear._core.starting_intercept import Scales
+from sublinear._core.starting_intercept import middle_of_parts, spread_of_parts
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
@@ -37,11 +38,12 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions, n_rows):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        blocks = itertools.chain(*ask_retrying(partitions, "looked_at"))
-        norms, targets, weights = zip(*blocks, strict=True)
-        targets = np.concatenate(targets) if self._numeric else None
-        scales = Scales.of(np.concatenate(norms), targets, np.concatenate(weights))
-        return free_constant(scales, n_rows, self.alpha, self._make_loss())
+        blocks = itertools.chain(*ask_retrying(partitions, "scales"))
+        lengths, weights, *targets = zip(*blocks, strict=True)
+        length = middle_of_parts(lengths, weights)
+        spread = partial(spread_of_parts, *targets, weights)
+        loss, n_parts = self._make_loss(), len(partitions)
+        return free_constant(n_rows, length, self.alpha, loss, spread, n_parts)
 
     def _make_rounds(self, training, problem, k):
         whole = training.whole
