@@ -21,6 +21,7 @@ from sublinear._archive import (
     storable_labels,
     write_archive,
 )
+from sublinear._core.matrix import csr_structure
 from sublinear._core.states import State, part_of, prefixed, reading, refusal, saved, take
 from sublinear._files import check_writable
 from sublinear._result import STATUSES, Result, array_of_trace, trace_of
@@ -391,6 +392,8 @@ def _parts(array):
     """Return what an array consists of; a sparse one in the order that all of its kind share."""
     if not sparse.issparse(array):
         return () if array is None else (array,)
+    if array.format == "csr":
+        csr_structure(array)  # scipy does not look whether the indices exist
     if not array.has_canonical_format:
         array = array.copy()
         array.sum_duplicates()

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.matrix import csr_structure
+from sublinear._core.matrix import check_before_csr, csr_structure
 from sublinear._files import (
     NamedFile,
     locked_folder,
@@ -381,12 +381,14 @@ def blocks(X, n_bytes):
     if _is_list_of_rows(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim")):
         X = np.asarray(X)  # lists, and frames that are no arrays, may yield columns
     if sp.issparse(X):
+        check_before_csr(X)
         X = X.tocsr()
         csr_structure(X)  # scipy slices without a look at it
         start = 0
         entries = max(1, n_bytes // 16)
         while start < X.shape[0]:
-            stop = np.searchsorted(X.indptr, X.indptr[start] + entries, side="right") - 1
+            last = min(int(X.indptr[start]) + entries, int(X.indptr[-1]))  # in range of its type
+            stop = np.searchsorted(X.indptr, last, side="right") - 1
             stop = max(start + 1, int(stop))
             yield X[start:stop]
             start = stop

@@ -15,7 +15,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._core.chain import ChainObjective, Chains
-from sublinear._core.matrix import Matrix
+from sublinear._core.matrix import Matrix, check_before_csr, csr_structure
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
@@ -88,6 +88,9 @@ def _joined(matrices):
                 "the matrices of X must have the same columns: matrix 1 has "
                 f"{_described(widths[0])}, matrix {number} {_described(width)}"
             )
+    for matrix in filter(sparse.issparse, matrices):
+        check_before_csr(matrix)
+        csr_structure(matrix.tocsr())
     stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
     return stack(matrices)
 

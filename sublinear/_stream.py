@@ -26,6 +26,7 @@ from sklearn.utils.validation import assert_all_finite, check_array, check_X_y
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_state
+from sublinear._core.matrix import check_before_csr
 from sublinear._core.row_marks import RowMarks
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
@@ -108,6 +109,7 @@ def checked_block(block, y_numeric, check_values=True):
     X, y, *weights = parts_of_block(block)
     if y is None:
         raise ValueError(NO_LABELS)
+    check_before_csr(X)
     with (
         naming_entries(X=X, y=y if y_numeric else ()),
         config_context(assume_finite=None if check_values else True),  # of y

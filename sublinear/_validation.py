@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from sublinear._core.aligned import contiguous
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.losses import COUNT_LOSSES
-from sublinear._core.matrix import Matrix, csr_structure
+from sublinear._core.matrix import Matrix, check_before_csr, csr_structure
 from sublinear._core.order import SAMPLINGS
 
 VALUES_OF_CALL = 5000  # that a sparse product reads in the time that a call of it takes
@@ -241,6 +241,7 @@ def check_training_data(
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
         check_consistent_length(X, y)
         return note_features(estimator, X, reset), y
+    check_before_csr(X)
     with naming_entries(X=X, y=y if y_numeric else ()):
         return validate_data(
             estimator,
@@ -391,6 +392,7 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
             f"X must hold rows, got {type(X).__name__}: of a source take the blocks one by one, "
             "[model.predict(X) for X, y in source]"
         )
+    check_before_csr(X)
     with naming_entries(X=X):
         return validate_data(
             estimator,
@@ -405,9 +407,13 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
 
 def check_matrix(X, name="X", **options):
     """Return X, of no estimator, as `check_rows` does; options are those of `check_array`."""
+    check_before_csr(X)
     with naming_entries(**{name: X}):
         kinds = [np.float64, np.float32]
-        return check_array(X, accept_sparse="csr", dtype=kinds, input_name=name, **options)
+        X = check_array(X, accept_sparse="csr", dtype=kinds, input_name=name, **options)
+    if sp.issparse(X):
+        csr_structure(X)
+    return X
 
 
 def dense_product(X, weights):
@@ -509,8 +515,9 @@ def sequence_offsets(lengths, n_rows):
             f"every sequence needs at least one row, but lengths[{lengths.argmin()}] is "
             f"{lengths.min()}: leave empty sequences out"
         )
-    if lengths.sum() != n_rows:
-        raise ValueError(f"lengths add up to {lengths.sum()}, but X has {n_rows} rows")
+    total = sum(lengths.tolist())  # which does not overflow
+    if total != n_rows:
+        raise ValueError(f"lengths add up to {total}, but X has {n_rows} rows")
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 

@@ -8,6 +8,7 @@ over a feature map phi of input and output together: Shalev-Shwartz, Singer, Sre
 "Pegasos: primal estimated sub-gradient solver for SVM" (2011), section 5, Example 5.
 """
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -175,7 +176,7 @@ def _check_sequence(name, examples):
         )
     if hasattr(examples, "column_names"):  # whose items are columns
         raise ValueError(f"{name} is a table of Arrow: pass a list of the examples")
-    if not hasattr(examples, "__len__"):
+    if not hasattr(examples, "__len__") or isinstance(examples, (Set, Mapping)):
         raise ValueError(
             f"{name} must be a sequence of as many things as there are examples, got a "
             f"{type(examples).__name__}"

@@ -19,7 +19,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from sublinear._core.matrix import Matrix
+from sublinear._core.matrix import Matrix, check_before_csr
 from sublinear._labels import distinct, find_classes, margin_targets
 from sublinear._validation import (
     MOST_NORM,
@@ -327,6 +327,7 @@ class _Data:
     def __init__(self, X, y, task):
         self.is_store = has_matrix(X)
         if sparse.issparse(X):
+            check_before_csr(X)
             X = X.tocsr()
         elif not self.is_store and not hasattr(X, "iloc"):
             with naming_entries(X=X):

@@ -641,3 +641,10 @@ def test_others_say_that_they_need_rows_in_memory(tmp_path, model):
     store = DualStore.build(tmp_path / "store", make(20, 5))
     with pytest.raises(ValueError, match="needs rows in memory: X is a store"):
         model.fit(store, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("memory", [2**36, 2**37, 2**60])
+def test_sparse_rows_are_cut_by_any_memory(tmp_path, memory):
+    X = sparse.random_array((20, 5), density=0.5, format="csr", rng=np.random.default_rng(0))
+    assert X.indptr.dtype == np.int32
+    assert_lines(DualStore.build(tmp_path / "store", X, memory=memory), X.toarray())

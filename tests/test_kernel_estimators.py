@@ -1,9 +1,11 @@
 """The kernel estimators: optima against libsvm, storage, memory, bad input."""
 
+import gc
 import os
 import pickle
 import tracemalloc
 import warnings
+import weakref
 from copy import deepcopy
 from functools import partial
 
@@ -262,6 +264,8 @@ def test_predictions_of_few_dense_rows_keep_panels_of_the_support_vectors(data, 
     for copy in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
         assert copy._panels.kept is None
         np.testing.assert_array_equal(copy.decision_function(X[:3]), expected[:3])
+    with pytest.raises(ValueError, match="read-only"):
+        model.support_vectors_ += 1
     model.support_vectors_ = model.support_vectors_ + dtype(1)
     moved = model.decision_function(X[:40])
     np.testing.assert_array_equal(model.decision_function(X[:3]), moved[:3])
@@ -901,3 +905,37 @@ def test_classes_without_weight_are_classes(data, multi_class, kernel):
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert model.decision_function(K).shape == (len(X), 3)
     assert not (y[model.support_] == 1).any()
+
+
+def test_models_keep_nothing_of_the_rows_that_they_predict(data):
+    X, y, _, _ = data
+    model = KernelSDCAClassifier(gamma=0.1, random_state=0).fit(X, y)
+    rows = np.vstack([X, X])
+    base = weakref.ref(rows)
+    model.decision_function(rows[:3])
+    assert model._panels.kept.panels is not None
+    del rows
+    gc.collect()
+    assert base() is None
+
+
+def test_few_rows_of_many_classes_are_predicted_as_many_are():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 5)), np.arange(300) % 30
+    model = KernelSDCAClassifier(multi_class="ovr", gamma=0.1, random_state=0).fit(X, y)
+    expected = model.decision_function(X)
+    np.testing.assert_array_equal(model.decision_function(X[:16]), expected[:16])
+    assert model._panels.kept is None
+    np.testing.assert_array_equal(model.decision_function(X[:1]), expected[:1])
+    assert model._panels.kept.panels is not None
+
+
+def test_rows_without_weight_stay_where_there_is_no_room_for_a_copy(data):
+    X, y, _, _ = data
+    weights = np.where(np.arange(len(X)) % 3 == 1, 0.0, 1.0)
+    model = KernelSDCAClassifier(random_state=0)
+    wide = np.hstack([X, np.zeros((len(X), 10_000))])
+    for limit, n_rows in ((2**22, len(X)), (2**26, np.count_nonzero(weights))):
+        training = model.set_params(memory_limit=limit)._prepare(wide, y, weights)
+        assert training.n_rows == n_rows
+        assert training.n_given == len(X)

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import pickle
 import threading
 import warnings
@@ -1473,3 +1474,16 @@ def test_copies_of_blocks_that_are_read_ahead_keep_the_order_of_their_values():
     source = GeneratorSource(lambda: iter([(X, X[:, 0])]))
     ((copied, _),) = list(ReadAhead(source, 2))
     assert copied is not X and copied.flags.f_contiguous
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_renamed_over_a_npy_file_is_not_read_in_its_place(tmp_path, order):
+    X = np.arange(40.0).reshape(10, 4)
+    np.save(tmp_path / "X.npy", np.asarray(X, order=order))
+    source = NpySource(tmp_path / "X.npy", labels=np.arange(10), block_rows=3)
+    blocks = iter(source)
+    first, _ = next(blocks)
+    np.save(tmp_path / "other.npy", -X[:2])
+    os.replace(tmp_path / "other.npy", tmp_path / "X.npy")
+    np.testing.assert_array_equal(np.vstack([first, *(block for block, _ in blocks)]), X)
+    np.testing.assert_array_equal(np.vstack([block for block, _ in source]), X)

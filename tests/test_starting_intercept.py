@@ -5,8 +5,9 @@ import functools
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
-from sublinear import SDCARegressor, distributed
+from sublinear import SDCAClassifier, SDCARegressor, distributed
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -155,3 +156,16 @@ def test_the_residuals_of_weights_decide(make, prices):
     assert found == np.sort(y - 1e5 * X[:, 0])[149]
     assert starting_intercept(objective, w, found + 100) == found + 100
     assert starting_intercept(objective, w, 0.0) == found
+
+
+@pytest.mark.parametrize(("n_blocks", "most"), [(1, 10), (10, 100)])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_blocks_in_turns_move_an_intercept_without_penalty(loss, n_blocks, most):
+    random = np.random.default_rng(0)
+    X = sparse.random_array((3000, 3000), density=0.01, rng=random, data_sampler=random.normal)
+    X = normalize(X.tocsr())
+    y = X @ random.normal(size=3000) + 0.3 > 0.1 * random.normal(size=3000)
+    model = SDCAClassifier(loss, alpha=1e-3, penalize_intercept=False, random_state=0)
+    model.set_params(second_order=False, max_iter=most)
+    assert model.fit_stream(ArraySource(X, y, block_rows=3000 // n_blocks)).n_iter_ <= most
+    assert model.result_.status == "converged"

@@ -813,3 +813,19 @@ def test_many_columns_away_from_0_have_no_false_interval():
     risk = (error @ error + (model.intercept_ + 100 * model.coef_.sum()) ** 2) / 2
     low, high = model.result_.excess_risk_interval
     assert low / 1.5 <= risk <= 1.5 * high  # before it was told to be a fourteenth of that
+
+
+@pytest.mark.parametrize("n_features", [20, 1500])
+def test_the_excess_risk_does_not_depend_on_the_unit_of_weights(n_features):
+    random = np.random.default_rng(0)
+    n_rows, X = 6000, random.normal(size=(6000, n_features))
+    if n_features > 100:
+        n_rows = 20_000
+        X = sparse.random_array((n_rows, n_features), density=0.003, format="csr", rng=random)
+    y = X @ random.normal(size=n_features) + 0.1 * random.normal(size=n_rows)
+    found = []
+    for weight in (1.0, 2.0**-10, 2.0**-40, 2.0**20):
+        model = StreamingSVRGRegressor(alpha=0.01).fit(X, y, np.full(n_rows, weight))
+        found.append((model.result_.excess_risk, *model.result_.excess_risk_interval))
+    assert found[0][0] > 0
+    np.testing.assert_allclose(found, [found[0]] * 4, rtol=0.1)

@@ -792,3 +792,45 @@ def test_products_with_weights_of_several_problems(make, n_rows, order):
     expected = np.stack([X @ of_problem for of_problem in weights], axis=1)
     np.testing.assert_allclose(dense_product(X, weights.T), expected, atol=1e-12)
     np.testing.assert_allclose(dense_product(X, weights[0]), expected[:, 0], atol=1e-12)
+
+
+def broken(kind, place):
+    """A matrix with an index that does not exist."""
+    X = sparse.random_array((30, 6), density=0.5, format=kind, rng=np.random.default_rng(0))
+    indices = X.coords[0] if kind == "coo" else X.indices
+    indices[3] = place
+    return X
+
+
+@pytest.mark.parametrize("kind", ["csc", "coo", "csr"])
+@pytest.mark.parametrize("place", [-1, 30, 10**6])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda X, y: SDCAClassifier().fit(X, y),
+        lambda X, y: SDCAClassifier(random_state=0).fit(np.eye(30, 6), y).predict(X),
+        lambda X, y: SDCAClassifier().fit_stream([(X, y)]),
+        lambda X, y: SDCAClassifier().fit_stream(ArraySource(X, y)),
+        lambda X, y: MinimumEnclosingBall().fit(X),
+        lambda X, y: FourierFeatures(X, 5).row(0),
+        lambda X, y: SequencePegasos().fit([X, np.zeros((2, 6))], [y, y[:2]]),
+        lambda X, y: suggest_solver(X, y),
+    ],
+)
+def test_sparse_matrices_whose_indices_do_not_exist(use, kind, place):
+    with pytest.raises(ValueError, match=f"X is not a valid {kind.upper()} matrix"):
+        use(broken(kind, place), np.arange(30) % 2)
+
+
+def test_bsr_matrices_whose_indices_do_not_exist():
+    X = sparse.bsr_array(np.eye(4), blocksize=(2, 2))
+    X.indices[0] = 7
+    with pytest.raises(ValueError, match="X is not a valid BSR matrix"):
+        SDCAClassifier().fit(X, [0, 1, 0, 1])
+
+
+def test_a_broken_block_of_a_fit_with_a_checkpoint(tmp_path):
+    X = sparse.random_array((30, 6), density=0.5, format="csr", rng=np.random.default_rng(0))
+    X.indptr[3] = 10**6
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
+        SDCAClassifier().fit_stream([(X, np.arange(30) % 2)], checkpoint=tmp_path / "state")

@@ -87,8 +87,10 @@ def forms_at(model, loss, sample, counts, alpha, total_weight):
     kept, shares = KeptRows(rows), weights * counts / weight_in_memory
     evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
     hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
-    # squared: the curvatures of G + mean mean'
+    # squared: the curvatures of G + mean mean', which both have a weight besides their share
     roots = np.sqrt(shares * weights) * evaluation.slopes
+    mean_weight = weight_in_memory / np.sum(counts)
+    evaluation = evaluation._replace(gradient=math.sqrt(mean_weight) * evaluation.gradient)
     return forms_of(kept, evaluation, hessian, roots, weight_in_memory / total_weight / counts)
 
 

@@ -97,6 +97,25 @@ def csr_structure(X, int n_threads=1):
     return (indices, offsets), verdict == 0
 
 
+def check_before_csr(X):
+    """Raise ValueError if scipy would follow indices that do not exist to make X a CSR matrix."""
+    if not sp.issparse(X) or X.format == "csr":
+        return
+    try:
+        if X.format == "csc":
+            csr_structure(X.T)
+        elif X.format == "coo":
+            for places, size in zip(X.coords, X.shape):
+                if len(places) and not 0 <= places.min() <= places.max() < size:
+                    raise ValueError("beyond the shape")
+        elif X.format == "bsr":
+            X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"X is not a valid {X.format.upper()} matrix: its indices are out of range"
+        ) from error
+
+
 def csr_arrays(X, int n_threads=1):
     """Return (data, indices, offsets) of a CSR matrix, and as `csr_structure` whether canonical."""
     structure, is_canonical = csr_structure(X, n_threads)

@@ -479,15 +479,13 @@ class ClusterPartitions:
                 allow_other_workers=place is not None,
             )
         homeless = self._await_making(partitions)
-        lost, cause = homeless, OSError("a worker is gone")
-        try:
-            self._answers({k: lambda k=k: self.futures[k] for k in set(partitions) - homeless})
-        except PartitionsLost as error:
-            lost, cause = homeless | error.indices, error.__cause__
-        for k in set(partitions) - lost:
-            self.actors[k] = self.futures[k].result()
-        if lost:
-            raise PartitionsLost(lost) from cause
+        losses = dict.fromkeys(homeless, OSError("a worker is gone"))
+        for k in set(partitions) - homeless:
+            with self._noting_loss(k, losses):
+                self.actors[k] = self._result_of(k, self.futures[k])
+        if losses:
+            *_, cause = losses.values()
+            raise PartitionsLost(set(losses)) from cause
 
     def _await_making(self, partitions):
         """Wait until partitions are made; return those that are not, as their worker is gone.

@@ -1,12 +1,14 @@
 """Rows in memory, rows that a generator makes, and the arrays of .npy and .npz files."""
 
 import os
+import weakref
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
+from sublinear._core.matrix import check_before_csr
 from sublinear._readers import read
 from sublinear._readers.files import check_readable
 from sublinear._readers.numpy_files import map_npy, read_labels
@@ -51,6 +53,7 @@ class ArraySource:
     def __init__(self, X, y=None, sample_weight=None, *, block_rows=None):
         check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self.feature_names = column_names(X)
+        check_before_csr(X)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if self.X.ndim == 0:
             raise ValueError(f"X must be an array of rows, got {X!r}")
@@ -164,6 +167,8 @@ class NpySource:
         if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
+        self._file = path.open("rb")  # blocks are of this file, whatever has its name by then
+        weakref.finalize(self, self._file.close)
         self.why_empty = no_rows_in([path])
         block_rows = BLOCK_ROWS if block_rows is None else block_rows
         try:
@@ -183,7 +188,7 @@ class NpySource:
         offset = whole.offset
         for X, *columns in self._whole:
             yield (
-                np.memmap(whole.filename, whole.dtype, "r", offset, X.shape) if X.size else X,
+                np.memmap(self._file, whole.dtype, "r", offset, X.shape) if X.size else X,
                 *columns,
             )
             offset += X.nbytes
