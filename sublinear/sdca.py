@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from sublinear._core.starting_intercept import (
-    ROWS_OF_A_LENGTH,
     short_length,
+    some_rows,
     spread_of,
     starting_intercept,
 )
@@ -71,9 +71,8 @@ penalize_intercept : bool, default=True
         if X stores as many values as the square of that number. For the squared, squared hinge,
         Huber and logistic loss conjugate gradients serve X of any shape; until steps have proved
         slow they run on trial only. An epoch is then an iteration, which reads the rows up to six
-        times. It takes
-        75 to 205 bytes per example. Batches and tol=0 do without it. `fit_stream` goes over to a
-        proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
+        times. It takes 75 to 205 bytes per example. Batches and tol=0 do without it. `fit_stream`
+        goes over to a proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
     pack : bool or "auto", default="auto"
         True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
         together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,
@@ -179,8 +178,9 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X, y, weights):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant()
-        norms = as_matrix(X).squared_norms(with_constant=False, step=ROWS_OF_A_LENGTH)
-        length = short_length(norms, None if weights is None else weights[::ROWS_OF_A_LENGTH])
+        some = some_rows(len(y))
+        norms = as_matrix(X).squared_norms(with_constant=False, step=some.step)
+        length = short_length(norms, None if weights is None else weights[some])
         spread = partial(spread_of, y, weights)
         return free_constant(len(y), length, self.alpha, self._make_loss(), spread)
 

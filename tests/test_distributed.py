@@ -1127,6 +1127,26 @@ def test_a_worker_that_is_killed_in_mid_fit(client, da, binary):
     assert model.result_.primal == pytest.approx(whole.result_.primal, rel=1e-11)
 
 
+def test_a_worker_that_is_killed_once_its_partition_is_made(client, da, binary, monkeypatch):
+    X, y = binary
+    A, b = in_chunks(da, X, y)
+    killed, result_of = [], _cluster.ClusterPartitions._result_of
+
+    def kill(partitions, k, answer):
+        result = result_of(partitions, k, answer)
+        if not killed:
+            killed.append(partitions.places[k])
+            pid = client.run(os.getpid, workers=killed)[killed[0]]
+            os.kill(pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+            time.sleep(0.5)
+        return result
+
+    monkeypatch.setattr(_cluster.ClusterPartitions, "_result_of", kill)
+    model = SDCAClassifier(client=client, n_partitions=2, **CLOSE).fit(A, b)
+    assert model.n_lost_ >= 1
+    assert model.result_.status == "converged"
+
+
 def test_a_source_whose_module_workers_do_not_have_is_an_error(
     client, binary, tmp_path, monkeypatch
 ):

@@ -390,6 +390,7 @@ def test_callbacks_and_budget(tagged):
         ([[31]], "one for each sequence"),
         ([15.5, 15.5], "whole numbers"),
         ([30], "add up to 30, but X has 31"),
+        ([2**62] * 4 + [31], f"add up to {2**64 + 31}, but X has 31"),
     ],
 )
 def test_bad_lengths(lengths, words):

@@ -234,8 +234,10 @@ def test_bad_input(multiclass):
         PegasosStructured(None).fit(X, y)
     with pytest.raises(ValueError, match=r"problem is a class: pass an object, Classes\(\)"):
         PegasosStructured(Classes).fit(X, y)
-    with pytest.raises(ValueError, match=r"y must be a sequence .* got a NoneType"):
-        PegasosStructured(Classes(3)).fit(X, None)
+    for no_sequence in (None, {1, 2}, {"a": 1}):
+        words = rf"y must be a sequence .* got a {type(no_sequence).__name__}"
+        with pytest.raises(ValueError, match=words):
+            PegasosStructured(Classes(3)).fit(X, no_sequence)
     model = PegasosStructured(Classes(3), **FEW).fit(X, y)
     with pytest.raises(ValueError, match="X is one sparse matrix"):
         model.predict(sparse.csr_array(X))

@@ -11,7 +11,7 @@ import numpy as np
 MOST_ROWS = 4096  # of a sample
 NEAR = 0.9  # of the weight
 SHORT = 0.25
-ROWS_OF_A_LENGTH = 64  # one of so many is looked at
+MOST_LEFT_OUT = 64  # one of so many rows is looked at, and of fewer that are together more
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 
@@ -46,6 +46,11 @@ def middle(targets, weights=None):
     """
     rows, weights = sampled(len(targets), weights)
     return weighted_quantile(targets[rows], weights)
+
+
+def some_rows(n_rows):
+    """Return the slice of the rows whose lengths are looked at."""
+    return slice(None, None, min(MOST_LEFT_OUT, n_rows // MOST_LEFT_OUT + 1))
 
 
 def short_length(norms, weights=None):

@@ -18,10 +18,10 @@ from sublinear._core.objective import MOST_OF_ZEROS
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import (
-    ROWS_OF_A_LENGTH,
     middle,
     middle_of_parts,
     short_length,
+    some_rows,
     spread_of,
     spread_of_parts,
 )
@@ -96,8 +96,8 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
-        norms = matrix.squared_norms(step=ROWS_OF_A_LENGTH)
-        lengths.append((weights[::ROWS_OF_A_LENGTH], norms))
+        some = some_rows(n_rows)
+        lengths.append((weights[some], matrix.squared_norms(step=some.step)))
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():

@@ -20,10 +20,10 @@ from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective, Solver
 from sublinear._core.starting_intercept import (
-    ROWS_OF_A_LENGTH,
     middle,
     middle_of_parts,
     short_length,
+    some_rows,
     spread_of,
 )
 from sublinear._core.states import part_of, prefixed, restore, saved, take
@@ -200,10 +200,11 @@ class Partition(Member):
 
         And the middle and the spread of its targets, 0 for labels.
         """
-        found, every = [], slice(None, None, ROWS_OF_A_LENGTH)
+        found = []
         for X, y, own in self.blocks:
-            norms = Matrix(X).squared_norms(step=ROWS_OF_A_LENGTH)
-            length = short_length(norms, None if own is None else own[every])
+            some = some_rows(len(y))
+            norms = Matrix(X).squared_norms(step=some.step)
+            length = short_length(norms, None if own is None else own[some])
             targets = (middle(y, own), spread_of(y, own)) if self.numeric else (0.0, 0.0)
             found.append((length, len(y) if own is None else own.sum(), *targets))
         return found
