@@ -421,8 +421,8 @@ class StreamFit:
             names the block; for a checkpoint of another fit: other data, parameters, or version of
             this package.
         TypeError
-            For what is no source; for entries that are no numbers nor text; for data frames only
-            some of whose columns are named by strings.
+            For what is no source; for entries that are neither numbers nor text; for data frames
+            only some of whose columns are named by strings.
         OSError
             If the checkpoint cannot be written.
         KeyboardInterrupt

@@ -10,8 +10,8 @@ import numpy as np
 
 MOST_ROWS = 4096  # of a sample
 NEAR = 0.9  # of the weight
-SHORT = 0.25
-MOST_LEFT_OUT = 64  # one of so many rows is looked at, and of fewer that are together more
+SHORT = 0.25  # of the weight
+MOST_LEFT_OUT = 64  # one of so many rows is looked at, but of few rows more
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 

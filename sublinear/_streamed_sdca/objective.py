@@ -83,8 +83,7 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or finds it from what `free_constant`
-    takes.
+    `constant` is the value of the constant column, or a function of what `free_constant` takes.
     """
     extent, middles, lengths = Extent(), [], []
     for block in stream:
@@ -117,8 +116,8 @@ def extent_of(stream, constant, loss, wants_labels, watch):
     if callable(constant):
         spread = partial(spread_of_parts, middles, spreads, masses) if middles else None
         length = short_length(norms, weights)
-        n_parts = extent.n_blocks
-        extent.constant = constant(extent.n_rows, length, spread=spread, n_parts=n_parts)
+        parts = {"spread": spread, "n_parts": extent.n_blocks}
+        extent.constant = constant(extent.n_rows, length, **parts)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent
