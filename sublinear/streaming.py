@@ -57,8 +57,8 @@ MOST_KEPT_VALUES = 2**23  # unless LEAST_KEPT_ROWS rows have more
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
     "many weights), a penalty that was better for the first rows has not faded yet, columns lie a "
-    "million times as far from 0 as they spread (centre them), or Newton's method did not "
-    "converge; raise alpha or kept_rows"
+    "million times as far from 0 as they spread (centre them), a few rows are far longer than the "
+    "kept ones (scale them), or Newton's method did not converge; raise alpha or kept_rows"
 )
 # attributes computed when first asked for after new rows
 _COMPUTED = frozenset({"coef_", "intercept_", "n_iter_", "result_"})
@@ -133,11 +133,11 @@ class StreamResult:
     `sigma_squared`, `excess_risk` and its interval are estimates to first order in 1 / rows, from
     kept rows of the last stage. They take for granted that the curvature and the gradients of
     these rows are those of other rows. Where they cannot be - few rows decide the model, as with
-    classes that are nearly separable and a small alpha, with few rows for so many weights, or with
-    a few rows far on the wrong side - or where a penalty that was better for the first rows has not
-    faded yet, or Newton's method did not converge, they are NaN, the interval is (0, inf), and a
-    ConvergenceWarning says so. They are computed, and the warning is given, when `result_` is first
-    read after new rows: no fit does it.
+    classes that are nearly separable and a small alpha, with few rows for so many weights, or
+    with a few rows that are far longer or far on the wrong side - or where a penalty that was
+    better for the first rows has not faded yet, or Newton's method did not converge, they are
+    NaN, the interval is (0, inf), and a ConvergenceWarning says so. They are computed, and the
+    warning is given, when `result_` is first read after new rows: no fit does it.
 
     Attributes
     ----------

@@ -829,3 +829,15 @@ def test_the_excess_risk_does_not_depend_on_the_unit_of_weights(n_features):
         found.append((model.result_.excess_risk, *model.result_.excess_risk_interval))
     assert found[0][0] > 0
     np.testing.assert_allclose(found, [found[0]] * 4, rtol=0.1)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_excess_risk_is_not_known_where_a_few_rows_are_far_longer(make):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40_000, 10))
+    y = X @ random.normal(size=10) + random.normal(size=40_000)
+    assert StreamingSVRGRegressor().fit(make(X), y).result_.excess_risk > 0
+    X[39_990:39_993] *= 1000
+    model = StreamingSVRGRegressor(shuffle=False).fit(make(X), y)
+    with pytest.warns(ConvergenceWarning, match="far longer than the kept ones"):
+        assert model.result_.excess_risk_interval == (0, np.inf)

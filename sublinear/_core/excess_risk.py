@@ -20,6 +20,7 @@ LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_OF_A_ROW = 0.9  # leverage, so that a slope becomes at most ten times as large
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 LOST, CONSTANT = 3e-6, 1e-14  # the range of a feature, of its largest value
+LONGER = 3  # mean square of rows, times that of the kept ones, for which these do not stand
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 
@@ -78,6 +79,15 @@ def has_lost_features(rows):
     largest = np.maximum(high, -low)
     shares = (high / 2 - low / 2) / np.where(largest > 0, largest / 2, 1.0)
     return bool(((shares > CONSTANT) & (shares < LOST)).any())
+
+
+def are_as_long(sample, counts, squares, total_weight):
+    """Tell whether kept rows are about as long as all rows, by the sum of the squares of these."""
+    rows, _, weights = sample
+    norms = rows.multiply(rows).sum(axis=1) if issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+    shares = weights * counts
+    with np.errstate(all="ignore"):  # of squares out of range
+        return bool(squares / total_weight <= LONGER * (shares @ norms) / shares.sum())
 
 
 def forms_at(model, loss, sample, counts, alpha, total_weight):

@@ -61,6 +61,7 @@ from sublinear._core.excess_risk import (
     MOST_LEVERAGE,
     TELLING_ROWS,
     UNKNOWN,
+    are_as_long,
     estimate_risk,
     forms_at,
     stand_for_others,
@@ -521,14 +522,18 @@ class CombinedSVRG:
     def risk(self):
         """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser.
 
-        Nor is that of a penalty that has not faded yet, whose bias is not known.
+        Nor is that of a penalty that has not faded yet, whose bias is not known, or one of rows far
+        longer than those in memory.
         """
         model = self.model()
         if not self.converged or np.any(self._penalty > self.alpha):
             return UNKNOWN
         sample, counts = self._in_memory()
+        squares, total_weight = self.squares + self.gradient.squares, self.total_weight
+        if not are_as_long(sample, counts, squares.sum(), total_weight):
+            return UNKNOWN
         frame = self._span(sample) or frame_of(sample, self._penalty)
-        model, total_weight = frame.coordinates(model), self.total_weight
+        model = frame.coordinates(model)
         forms = forms_at(model, self.loss, frame.sample, counts, frame.alpha, total_weight)
         lags = self.lags if self.found is None else self.found.lags
         return estimate_risk(forms, total_weight, lags.sum())
