@@ -88,11 +88,19 @@ def _joined(matrices):
                 "the matrices of X must have the same columns: matrix 1 has "
                 f"{_described(widths[0])}, matrix {number} {_described(width)}"
             )
-    for matrix in filter(sparse.issparse, matrices):
-        check_before_csr(matrix)
-        csr_structure(matrix.tocsr())
-    stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
-    return stack(matrices)
+    if not any(map(sparse.issparse, matrices)):
+        return np.vstack(matrices)
+    return sparse.vstack(
+        [_csr(matrix) if sparse.issparse(matrix) else matrix for matrix in matrices]
+    )
+
+
+def _csr(matrix):
+    """Return a sparse matrix as CSR; ValueError for indices out of range, which SciPy follows."""
+    check_before_csr(matrix)
+    rows = matrix.tocsr()
+    csr_structure(rows)
+    return rows
 
 
 def _described(width):

@@ -104,8 +104,8 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         else:
             with stream.naming_block():
                 targets = contiguous(block.y, np.float64)
-            scales = middle(targets, weights), spread_of(targets, weights), weights.sum()
-            middles.append(scales)
+            spread = spread_of(targets, weights) if callable(constant) else 0.0
+            middles.append((middle(targets, weights), spread, weights.sum()))
             extent.at_zeros += values_at_zeros(loss, targets, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))

@@ -314,6 +314,13 @@ def add_on_worker(first, second):
     return np.add(*vectors_of((first, second)))
 
 
+def raise_for(losses):
+    """Raise PartitionsLost if there are losses: errors by partition, the last one its cause."""
+    if losses:
+        *_, cause = losses.values()
+        raise PartitionsLost(set(losses)) from cause
+
+
 class ClusterPartitions:
     """Partitions on the workers of a Dask client; like LocalPartitions.
 
@@ -483,9 +490,7 @@ class ClusterPartitions:
         for k in set(partitions) - homeless:
             with self._noting_loss(k, losses):
                 self.actors[k] = self._result_of(k, self.futures[k])
-        if losses:
-            *_, cause = losses.values()
-            raise PartitionsLost(set(losses)) from cause
+        raise_for(losses)
 
     def _await_making(self, partitions):
         """Wait until partitions are made; return those that are not, as their worker is gone.
@@ -541,9 +546,7 @@ class ClusterPartitions:
         for k, answer in sent.items():
             with self._noting_loss(k, losses):
                 answers.append(self._result_of(k, answer))
-        if losses:
-            *_, cause = losses.values()
-            raise PartitionsLost(set(losses)) from cause
+        raise_for(losses)
         return answers
 
     @contextmanager
