@@ -100,7 +100,7 @@ def _csr(matrix):
     check_before_csr(matrix)
     rows = matrix.tocsr()
     csr_structure(rows)
-    return rows
+    return sparse.csr_array(rows)  # without what lies beyond the last row, which vstack would take
 
 
 def _described(width):

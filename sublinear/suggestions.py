@@ -19,7 +19,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from sublinear._core.matrix import Matrix, check_before_csr
+from sublinear._core.matrix import Matrix, check_before_csr, csr_structure
 from sublinear._labels import distinct, find_classes, margin_targets
 from sublinear._validation import (
     MOST_NORM,
@@ -334,6 +334,8 @@ class _Data:
                 X = np.asarray(X)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must have rows and columns, got shape {X.shape}")
+        if sparse.issparse(X):
+            csr_structure(X)  # SciPy takes rows without a look at it
         self.X = X
         self.y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
         check_consistent_length(X, self.y)

@@ -522,3 +522,20 @@ def test_predictions_of_one_long_sequence_can_be_interrupted():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert spent < 1
+
+
+@pytest.mark.parametrize("last", [sparse.csr_array, np.asarray])
+def test_entries_beyond_the_last_row_of_a_sequence_are_nobody_s(last):
+    random = np.random.default_rng(0)
+    sequences = [random.normal(size=(5, 4)) for _ in range(4)]
+    labels = [random.integers(0, 2, 5) for _ in sequences]
+    models = []
+    for n_beyond in (0, 2):
+        X = [sparse.csr_array(rows) for rows in sequences]
+        X[-1] = last(sequences[-1])
+        for rows in X[:-1]:
+            rows.data = np.append(rows.data, np.full(n_beyond, 100.0))
+            rows.indices = np.append(rows.indices, np.zeros(n_beyond, dtype=np.int32))
+        models.append(SequencePegasos(max_iter=5, tol=0, random_state=0).fit(X, labels))
+        assert all(len(rows.data) == 20 + n_beyond for rows in X[:-1])
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

@@ -101,6 +101,17 @@ def test_sparse_rows_of_any_format(multiclass, make):
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_sparse_rows_whose_indices_do_not_exist(multiclass, kind):
+    def broken(row):
+        rows = sparse.csr_array(row).asformat(kind)
+        rows.indices[-1] = 2**29
+        return rows
+
+    with pytest.raises(ValueError, match=f"not a valid {kind.upper()} matrix"):
+        PegasosStructured(Classes(3, broken), **FEW).fit(*multiclass)
+
+
 def test_features_may_always_be_in_the_same_array(multiclass):
     X, y = multiclass
     buffer = np.empty((1, 3 * X.shape[1]))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import clone, config_context
+from sklearn.metrics.pairwise import linear_kernel
 
 from sublinear import (
     KernelPegasosClassifier,
@@ -815,6 +816,10 @@ def broken(kind, place):
         lambda X, y: FourierFeatures(X, 5).row(0),
         lambda X, y: SequencePegasos().fit([X, np.zeros((2, 6))], [y, y[:2]]),
         lambda X, y: suggest_solver(X, y),
+        lambda X, y: KernelSDCAClassifier(kernel=linear_kernel).fit(X, y),
+        lambda X, y: (
+            KernelSDCAClassifier(kernel=linear_kernel).fit(np.eye(30, 6), y).decision_function(X)
+        ),
     ],
 )
 def test_sparse_matrices_whose_indices_do_not_exist(use, kind, place):
@@ -827,6 +832,21 @@ def test_bsr_matrices_whose_indices_do_not_exist():
     X.indices[0] = 7
     with pytest.raises(ValueError, match="X is not a valid BSR matrix"):
         SDCAClassifier().fit(X, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda X, y: suggest_solver(X, y),
+        lambda X, y: KernelSDCAClassifier(kernel=linear_kernel).fit(X, y),
+    ],
+)
+@pytest.mark.parametrize(("row", "end"), [(3, 2**29), (3, -5), (-1, 2**29)])
+def test_rows_of_which_parts_are_taken_are_looked_at_before(use, row, end):
+    X = sparse.random_array((30, 6), density=0.5, format="csr", rng=np.random.default_rng(0))
+    X.indptr[row] = end
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
+        use(X, np.arange(30) % 2)
 
 
 def test_a_broken_block_of_a_fit_with_a_checkpoint(tmp_path):

@@ -318,10 +318,10 @@ cdef class CallableRows(GivenRows):
         self.function, self.X, self.Y = function, X, X if Y is None else Y
         self.n_rows, self.n_columns = X.shape[0], self.Y.shape[0]
         if Y is None:
+            self.groups = equal_rows(Matrix(X))    # which looks at X before SciPy takes parts of it
             self.diagonal = np.concatenate([
                 self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
             ]).astype(np.float64)
-            self.groups = equal_rows(Matrix(X))
 
     @property
     def name(self):

@@ -390,6 +390,8 @@ class KernelModel(CertifiedModel):
         check_is_fitted(self)
         precomputed = self._fitted_kernel.is_precomputed
         X = check_rows(self, X, accept_sparse=False if precomputed else "csr")
+        if sp.issparse(X):
+            csr_structure(X)  # SciPy does not look whether the indices exist
         if self._fitted_kernel.name == "linear" and self._weights_pay:
             return self._products(X) + self.intercept_
         n_rows, n_support = X.shape[0], len(self.support_)
@@ -435,8 +437,6 @@ class KernelModel(CertifiedModel):
 
     def _products(self, X):
         """Return X @ coef_.T, (n_rows, n_problems)."""
-        if sp.issparse(X):
-            csr_structure(X)  # SciPy does not look whether the indices exist
         n_problems = len(self.intercept_)
         step, rows_step = self._memory.parts_of_prediction(X.shape[1], n_problems, 1, 1)
         weights, products = self._coef(rows_step).T, np.empty((X.shape[0], n_problems))

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from sublinear._core.aligned import read_only
 from sublinear._core.iterates import certify_best, choose
-from sublinear._core.matrix import Matrix
+from sublinear._core.matrix import Matrix, check_before_csr, csr_structure
 from sublinear._core.order import Order
 from sublinear._core.solver import BaseObjective, Solver
 from sublinear._core.states import take
@@ -50,7 +50,12 @@ class StructuredObjective(BaseObjective):
         """Return phi(x, y) as one row, checked."""
         row = self.problem.joint_features(x, y)
         sparsely = sparse.issparse(row)
-        row = sparse.csr_array(row) if sparsely else np.asarray(row)
+        if sparsely:
+            check_before_csr(row)
+            row = sparse.csr_array(row)
+            csr_structure(row)
+        else:
+            row = np.asarray(row)
         if row.dtype.kind == "c":
             raise ValueError("joint_features must return real numbers, got complex ones")
         # copied, as the next one may be in the same array; float64, as the difference of two rows
