@@ -23,6 +23,7 @@ COPIED_WHILE_READ = 2  # weights, in the time that a sparse product reads a valu
 LEAST_TOTAL = 1e-150  # of weights: losses times smaller ones lose digits, or all
 LEAST_NORM, MOST_NORM = 1e-150, 1e150  # whose squares are in range
 OUT_OF_RANGE = "scores leave the range of floating-point numbers: scale X down"
+SEEDS = 2**32  # whole numbers from 0 that numpy.random.RandomState takes
 NO_WEIGHT = "sample_weight is zero for every example: there is nothing to fit"
 
 
@@ -523,19 +524,26 @@ def sequence_offsets(lengths, n_rows):
 
 def check_seeds(random_state):
     """Raise ValueError unless it is None, an int, a RandomState or a Generator; draws nothing."""
-    if not isinstance(random_state, np.random.Generator):
+    if isinstance(random_state, numbers.Integral):  # a RandomState of it would take 0.1 ms
+        if not 0 <= random_state < SEEDS:
+            raise ValueError(_no_seeds(random_state))
+    elif not isinstance(random_state, np.random.Generator):
         _random_state(random_state)
 
 
 def _random_state(random_state):
-    """Return the numpy.random.RandomState of None, an int or such a one."""
+    """Return the numpy.random.RandomState of None or such a one."""
     try:
         return check_random_state(random_state)
     except ValueError as error:
-        raise ValueError(
-            "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState, a "
-            f"numpy.random.Generator or None, got {random_state!r}"
-        ) from error
+        raise ValueError(_no_seeds(random_state)) from error
+
+
+def _no_seeds(random_state):
+    return (
+        "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState, a "
+        f"numpy.random.Generator or None, got {random_state!r}"
+    )
 
 
 def seed_sequence(random_state):

@@ -605,7 +605,7 @@ def test_targets_of_kernel_machines_that_are_text(binary):
     )
 
 
-@pytest.mark.parametrize("random_state", ["a", -1, 1.5])
+@pytest.mark.parametrize("random_state", ["a", -1, 2**32, np.int64(-1), 1.5])
 def test_seeds_are_checked_where_nothing_is_drawn(random_state):
     with pytest.raises(ValueError, match="random_state must be an integer from 0"):
         MinimumEnclosingBall(random_state=random_state).fit(np.eye(3))
