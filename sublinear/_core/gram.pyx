@@ -6,9 +6,9 @@ from libc.stdint cimport uint32_t
 import itertools
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, qr, solve_triangular
+from scipy.linalg import LinAlgError, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from sublinear._core.line cimport Line, copy_dense, line_at
 from sublinear._core.matrix cimport Matrix
@@ -256,18 +256,16 @@ def upper_factor(matrix):
     least = np.finfo(float).tiny + np.finfo(float).eps ** 2 * diagonal.max()
     for jitter in JITTERS:
         np.fill_diagonal(matrix, diagonal * (1 + jitter) + least)
-        try:
-            factor = cholesky(matrix, check_finite=False)
-        except LinAlgError:
-            continue
-        finite(factor.diagonal())    # which takes in all entries above it
-        return factor
+        factor, has_failed = dpotrf(matrix)    # SciPy's own takes longer than small ones
+        if not has_failed:
+            finite(factor.diagonal())    # which takes in all entries above it
+            return factor
     raise LinAlgError("not positive semidefinite")
 
 
 def solution(factor, right):
     """Return x with U'U x the right side; raises LinAlgError where it is not finite."""
-    return finite(cho_solve((factor, False), right, check_finite=False))
+    return finite(dpotrs(factor, right)[0])
 
 
 def finite(values):
