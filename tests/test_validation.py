@@ -1,6 +1,7 @@
 """Bad input and the range of float64: a clear ValueError, never NaN, never a crash."""
 
 import re
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +30,7 @@ from sublinear import (
     spectral_norm_squared,
     suggest_solver,
 )
+from sublinear._labels import find_classes
 from sublinear._validation import dense_product
 from sublinear.data import DualStore, FourierFeatures
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
@@ -603,6 +605,15 @@ def test_targets_of_kernel_machines_that_are_text(binary):
     np.testing.assert_array_equal(
         found, KernelSDCARegressor().fit(X, text.astype(float)).predict(X)
     )
+
+
+@pytest.mark.parametrize(("n_classes", "warns"), [(15, False), (16, True), (30, True)])
+def test_many_classes_are_warned_of_as_by_scikit_learn(n_classes, warns):
+    y = np.arange(30) % n_classes
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        np.testing.assert_array_equal(find_classes(y), np.arange(n_classes))
+    assert bool(caught) == warns
 
 
 @pytest.mark.parametrize("random_state", ["a", -1, 2**32, np.int64(-1), 1.5])
