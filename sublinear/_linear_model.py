@@ -1,5 +1,7 @@
 """What linear models share: penalty, data, coefficients, intercept, prediction."""
 
+import math
+
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -7,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._certified_model import CertifiedModel, Training, metadata_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.aligned import contiguous
+from sublinear._core.constant_column import intercept_penalty
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.objective import Objective
 from sublinear._documentation import with_parameters
@@ -106,12 +109,16 @@ class LinearModel(CertifiedModel):
     def _penalizes_intercept(self):
         return True
 
+    def _scaling(self):
+        """The value of a constant column whose weight is penalised as all others are."""
+        return self.intercept_scaling if self._penalizes_intercept() else math.inf
+
     def _packs(self):
         """Tell whether to copy sparse rows into records; no fit measured is faster for it."""
         return self.pack != "auto" and bool(self.pack)
 
-    def _constant(self, *data):
-        """The value of the constant column; `data` for those whose value depends on them."""
+    def _constant(self):
+        """The value of the constant column."""
         return self.intercept_scaling if self.fit_intercept else 0.0
 
     def _training(self, X, y, targets, weights, sample_weight):
@@ -122,8 +129,11 @@ class LinearModel(CertifiedModel):
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
                 "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"
             )
-        matrix = as_matrix(X, self._constant(X, y, weights), effective_threads(self.n_jobs))
+        matrix = self._matrix(X, y, weights)
         return Training(X, y, metadata_of(sample_weight), matrix, targets, weights)
+
+    def _matrix(self, X, y, weights):
+        return as_matrix(X, self._constant(), effective_threads(self.n_jobs))
 
     def _make_objective(self, training, k, n_jobs):
         return Objective(
@@ -133,7 +143,7 @@ class LinearModel(CertifiedModel):
             self.alpha,
             training.weights,
             n_jobs if len(training.targets) == 1 else 1,
-            not self._penalizes_intercept(),
+            intercept_penalty=intercept_penalty(training.constant, self._scaling()),
         )
 
     def _set_model(self, models, training):

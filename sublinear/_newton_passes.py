@@ -99,6 +99,11 @@ class NewtonPlan:
         """Whether the last weight is not penalised."""
         return self.penalty[-1] == 0
 
+    @property
+    def has_multiplier(self):
+        """Whether it is penalised less than the others."""
+        return self.penalty[-1] < self.penalty[0]
+
     def is_due(self, done, gap, primal, at_start):
         """Tell whether it is time.
 
@@ -182,7 +187,7 @@ class Crossing:
             self.first_primal = primal
         if self.plan is None or self.plan.spent(done) < self.next_look:
             return
-        if is_overruled(gap, self.plan.tol * primal, best.gap, self.plan.has_free_intercept):
+        if is_overruled(gap, self.plan.tol * primal, best.gap, self.plan.has_multiplier):
             gap, primal = best.gap, best.primal
         self.is_near = self.plan.is_due(done, gap, primal, self._at_start(objective))
 
@@ -212,8 +217,8 @@ class Crossing:
         return self.plan.is_due(done, best.gap, best.primal, self._at_start(objective))
 
     def _at_start(self, objective):
-        """Return what tells the gap of the start: a free intercept begins where targets are."""
-        if self.plan.has_free_intercept:
+        """Return what tells the gap of the start: with a multiplier it begins where targets are."""
+        if self.plan.has_multiplier:
             return lambda: self.first_primal
         return lambda: objective.at_zeros()[1]
 

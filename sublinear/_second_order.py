@@ -44,7 +44,7 @@ def is_foretold(loss, extent):
     return not loss.is_piecewise and extent.n_rows >= MANY_ROWS * extent.n_weights
 
 
-def least_passes(loss, curvatures, tol, free_intercept=False):
+def least_passes(loss, curvatures, tol, has_multiplier=False):
     """Return how many passes it takes at least, where that `is_foretold`.
 
     Parameters
@@ -54,10 +54,10 @@ def least_passes(loss, curvatures, tol, free_intercept=False):
         Of the dual along coordinates. Where they are 0 an example has no weight.
     tol : float
         The relative gap that is wanted.
-    free_intercept : bool, default=False
+    has_multiplier : bool, default=False
         Whether duals have to balance, which takes passes too.
     """
-    greatest = loss.greatest_curvature * (BALANCING if free_intercept else 1)
+    greatest = loss.greatest_curvature * (BALANCING if has_multiplier else 1)
     shrinkages = 1 / (1 + greatest * curvatures[curvatures > 0])
     if not len(shrinkages) or not 0 < tol < 1:
         return 0.0

@@ -107,7 +107,7 @@ class BiasTreatment:
     def _penalizes_intercept(self):
         return self._treatment() == "feature"
 
-    def _constant(self, *data):
+    def _constant(self):
         return super()._constant() if self._penalizes_intercept() else 1.0
 
     def _check_slopes(self):

@@ -14,12 +14,8 @@ from functools import partial
 import numpy as np
 from sklearn.base import is_regressor
 
-from sublinear._core.starting_intercept import (
-    short_length,
-    some_rows,
-    spread_of,
-    starting_intercept,
-)
+from sublinear._core.constant_column import RowSample, column_constant, length_of_mean, short_length
+from sublinear._core.starting_intercept import spread_of, starting_intercept
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._labels import find_classes
@@ -34,7 +30,7 @@ from sublinear._second_order import is_foretold, least_passes, linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.sdca import SDCA, free_constant
+from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.two_threads import thread_schedule
 from sublinear._streamed_sdca.fit import DualStreamFit
 from sublinear._threads import asked_threads, effective_threads
@@ -52,6 +48,7 @@ from sublinear._warnings import warn
 from sublinear.theory import safe_beta, spectral_norm_of
 
 ENOUGH_ROWS = 2**16  # whose lengths foretell how long steps on single duals will take
+MOST_TIMES = 16.0  # that the column of an intercept is as long as it had better be
 SIGMA_MARGIN = 1.02  # the Lanczos method approaches sigma^2 from below
 SIGMA_TOL = 0.003
 
@@ -112,7 +109,7 @@ class _DualModel(DualStreamFit, LinearModel):
         else:
             objective = self._make_objective(training, k, n_jobs)
             start = (None, 0.0) if last is None else (last.duals(), last.intercept)
-            schedule = self._schedule(training, objective)
+            schedule = self._schedule(training)
             solvers[k] = self._make_sdca(objective, random, *start, schedule)
         return solvers[k]
 
@@ -122,9 +119,7 @@ class _DualModel(DualStreamFit, LinearModel):
         duals = None if duals is None else duals[k]
         if self.batch_size == 1:
             intercept = 0.0 if duals is None else np.atleast_1d(self.intercept_)[k]
-            return self._make_sdca(
-                objective, random, duals, intercept, self._schedule(training, objective)
-            )
+            return self._make_sdca(objective, random, duals, intercept, self._schedule(training))
         n_rows = objective.matrix.n_rows
         check_batch_fits(self.batch_size, n_rows)
         return MiniBatchSDCA(
@@ -143,20 +138,19 @@ class _DualModel(DualStreamFit, LinearModel):
         reads_before = self.batch_size != 1 or self._packs()
         return check_training_data(self, X, y, ensure_all_finite=reads_before, **options)
 
-    def _schedule(self, training, objective):
+    def _schedule(self, training):
         """Return the class of the solver: one for two threads if a problem alone may have them."""
-        alone = len(training.targets) == 1 and not objective.free_intercept
-        if alone and asked_threads(self.n_jobs) > 1:
+        if len(training.targets) == 1 and asked_threads(self.n_jobs) > 1:
             return thread_schedule(training.matrix)
         return SDCA
 
     def _make_sdca(self, objective, random, duals, intercept, schedule):
         solver = schedule(objective, random, duals, self._packs())
         if duals is not None:
-            if objective.free_intercept:
+            if objective.has_multiplier:
                 solver.set_intercept(intercept)
             solver.shrink()
-        if objective.free_intercept and is_regressor(self):
+        if objective.has_multiplier and is_regressor(self):
             last = None if duals is None else solver.intercept
             solver.set_intercept(starting_intercept(objective, solver.w, last))
         if not self.second_order or self.tol == 0:
@@ -169,28 +163,46 @@ class _DualModel(DualStreamFit, LinearModel):
         if duals is None and is_foretold(loss, objective.matrix):
             step = max(1, objective.matrix.n_rows // ENOUGH_ROWS)
             curvatures = solver.curvatures(step)
-            n_passes = least_passes(loss, curvatures, self.tol, objective.free_intercept)
+            n_passes = least_passes(loss, curvatures, self.tol, objective.has_multiplier)
         return Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses, n_passes)
 
     def _penalizes_intercept(self):
         return self.penalize_intercept
 
-    def _constant(self, X, y, weights):
-        if self.penalize_intercept or not self.fit_intercept:
-            return super()._constant()
-        some = some_rows(len(y))
-        norms = as_matrix(X).squared_norms(with_constant=False, step=some.step)
-        length = short_length(norms, None if weights is None else weights[some])
-        spread = partial(spread_of, y, weights)
-        return free_constant(len(y), length, self.alpha, self._make_loss(), spread)
+    def _matrix(self, X, y, weights):
+        if not self._measures_column():
+            return super()._matrix(X, y, weights)
+        matrix = as_matrix(X, n_threads=effective_threads(self.n_jobs))
+        return matrix.with_constant(self._column(matrix, y, weights))
+
+    def _measures_column(self):
+        return self.fit_intercept and self.batch_size == 1
+
+    def _column(self, matrix, y, weights):
+        """Return the value of the constant column, from a matrix that has none."""
+        sample = RowSample(matrix.n_columns)
+        sample.add(matrix, weights)
+        mean = length_of_mean(sample.total, sample.squares)
+        return column_constant(
+            len(y),
+            short_length(sample.norms[0], sample.weights[0]),
+            mean,
+            self._scaling(),
+            self.alpha,
+            self._make_loss(),
+            partial(spread_of, y, weights),
+        )
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
-        if self.penalize_intercept or not self.fit_intercept:
+        if not self._measures_column():
             return
-        constant = self._constant(training.X, training.y, training.weights)
-        if constant != training.constant:
-            training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
+        matrix = training.matrix.with_constant(0.0)
+        constant = self._column(matrix, training.y, training.weights)
+        # the equations of least squares serve any alpha, but not another column
+        most = MOST_TIMES if self._make_loss().quadratic else 1.0
+        if not 1 / most <= constant / training.constant <= most:
+            training.matrix = matrix.with_constant(constant)
 
     def _safe_beta(self, matrix):
         n_rows = matrix.n_rows

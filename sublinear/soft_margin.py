@@ -264,7 +264,7 @@ class SIMBAClassifier(LinearClassifier):
         in_rounds = self.certify == "las_vegas"
         return round_lengths(asked, self.max_iter, in_rounds=in_rounds, usual=500 * n_stored)
 
-    def _constant(self, *data):
+    def _constant(self):
         return 1.0 if self.fit_intercept else 0.0
 
     def _solver(self, training, k, random, n_jobs):

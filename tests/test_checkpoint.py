@@ -500,7 +500,7 @@ def test_the_hash_of_sparse_rows_is_that_of_their_entries_in_order():
 def test_a_fit_that_a_callback_stopped_goes_on(y, binary, tmp_path):
     X, labels = binary
     labels = labels if y == "binary" else np.arange(len(labels)) % 3
-    model = SDCAClassifier(alpha=1e-3, tol=1e-6, random_state=0)
+    model = SDCAClassifier(alpha=1e-3, tol=1e-9, random_state=0)
     blocks, file = [(X[:50], labels[:50]), (X[50:], labels[50:])], tmp_path / "state"
     stopping = clone(model).set_params(callback=lambda snapshot: snapshot.n_iter >= 3)
     stopped = stopping.fit_stream(blocks, checkpoint=file)

@@ -60,7 +60,7 @@ def examples(name, n_rows=40, seed=0):
         targets = signs
     else:
         targets = X @ w[:3] + signs * far
-    objective = Objective(Matrix(X, constant=0.5), targets, loss, 0.1, free_intercept=True)
+    objective = Objective(Matrix(X, constant=0.5), targets, loss, 0.1, intercept_penalty=0.0)
     return objective, bound * signs, w
 
 
@@ -103,7 +103,12 @@ def test_rows_without_weight_do_not_count():
     weights = np.ones(40)
     weights[:2] = 0.0  # one of each class
     weighted = Objective(
-        objective.matrix, objective.targets_array, objective.loss, 0.1, weights, free_intercept=True
+        objective.matrix,
+        objective.targets_array,
+        objective.loss,
+        0.1,
+        weights,
+        intercept_penalty=0.0,
     )
     low, high, least = oracle_interval("hinge", objective, w, weights)
     found = suited(weighted, duals, w)

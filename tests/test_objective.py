@@ -309,7 +309,7 @@ def test_duals_out_of_balance_gain_by_an_offset_before_they_are_shrunk():
     random = np.random.default_rng(0)
     X, y, offset = random.normal(size=(200, 5)), random.normal(size=200), -1e3
     loss = REGISTRY["squared"].loss()
-    objective = Objective(Matrix(X, 2.0), y, loss, ALPHA, free_intercept=True)
+    objective = Objective(Matrix(X, 2.0), y, loss, ALPHA, intercept_penalty=0.0)
     duals = 100 + random.normal(size=200)
     w = objective.weights_of_dual(duals)
     gain = -np.mean(duals**2 / 2 - y * duals) - offset * np.mean(duals)

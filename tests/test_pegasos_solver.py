@@ -39,7 +39,9 @@ class Problem:
         """A free bias has the weight of a column of ones twice as large."""
         loss, free = REGISTRY[self.name].loss(), bias != "feature"
         matrix = Matrix(make(self.X), constant=2.0 if free else 0.0)
-        return Objective(matrix, self.y, loss, self.alpha, self.weights, 1, free)
+        return Objective(
+            matrix, self.y, loss, self.alpha, self.weights, 1, intercept_penalty=float(not free)
+        )
 
     def primal(self, w):
         return values.primal(self.X, self.y, self.loss, self.alpha, w, self.weights)

@@ -61,7 +61,7 @@ def test_passes_over_blocks_are_the_oracle_s(loss, weighted, free, storage):
             compiled,
             alpha,
             None if weights is None else weights[i:j].copy(),
-            free_intercept=free,
+            intercept_penalty=float(not free),
             total_weight=total,
         )
         for i, j in itertools.pairwise(BLOCKS)

@@ -61,7 +61,9 @@ def make_data(name, n_rows=80, seed=0):
 
 def make_objective(name, X, y, weights=None, free=False, constant=1.0, alpha=1e-3):
     loss = REGISTRY[name].loss(*PARAMETERS.get(name, ()))
-    return Objective(Matrix(X, constant), y, loss, alpha, weights, 1, free)
+    return Objective(
+        Matrix(X, constant), y, loss, alpha, weights, 1, intercept_penalty=float(not free)
+    )
 
 
 def method_for(objective):
@@ -239,7 +241,9 @@ def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted,
     weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
     epsilon = (0.3,) if name == "huber" else ()
     loss = REGISTRY[name].loss(*epsilon)
-    objective = Objective(Matrix(X, 1.0), y, loss, 1e-3, weights, 1, free)
+    objective = Objective(
+        Matrix(X, 1.0), y, loss, 1e-3, weights, 1, intercept_penalty=float(not free)
+    )
     method = LeastSquares(objective) if loss.quadratic else Newton(objective, tol=1e-3)
     steps = newton(
         np.column_stack([X, np.ones(len(X))]),
@@ -429,7 +433,7 @@ def test_secants_keep_steps_short_where_few_rows_are_curved(name, most, monkeypa
     y = np.sign(y) if name in MARGIN_LOSSES else y
 
     def n_iterations():
-        method = Newton(Objective(Matrix(X), y, loss, 1e-2, None, 1, False))
+        method = Newton(Objective(Matrix(X), y, loss, 1e-2, None))
         method.n_left = 100
         n_iter = 0
         while method.gap > 1e-9 * method.primal:
@@ -975,7 +979,7 @@ def test_the_interior_point_method_is_next_where_newtons_creeps():
 def test_smoothing_makes_no_method_creep(smoothing):
     X, y = make_data("smoothed_hinge")
     loss = REGISTRY["smoothed_hinge"].loss(smoothing)
-    method = InteriorPoint(Objective(Matrix(X), y, loss, 1e-3, None, 1, False))
+    method = InteriorPoint(Objective(Matrix(X), y, loss, 1e-3, None))
     n_iter = 0
     while method.gap > 1e-8 * method.primal and n_iter < 100:
         method.iterate()

@@ -13,8 +13,6 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.starting_intercept import (
     middle,
-    short_length,
-    some_rows,
     spread_of,
     starting_intercept,
     weighted_quantile,
@@ -152,7 +150,7 @@ def test_medians():
 def test_the_residuals_of_weights_decide(make, prices):
     X, y = prices
     loss = REGRESSION_LOSSES["absolute"].loss()
-    objective = Objective(Matrix(make(X), constant=2.0), y, loss, 0.01, None, 1, True)
+    objective = Objective(Matrix(make(X), constant=2.0), y, loss, 0.01, intercept_penalty=0.0)
     w = np.array([1e5, 0, 0, 0, 7.0])
     found = starting_intercept(objective, w)
     assert found == np.sort(y - 1e5 * X[:, 0])[149]
@@ -171,17 +169,3 @@ def test_blocks_in_turns_move_an_intercept_without_penalty(loss, n_blocks, most)
     model.set_params(second_order=False, max_iter=most)
     assert model.fit_stream(ArraySource(X, y, block_rows=3000 // n_blocks)).n_iter_ <= most
     assert model.result_.status == "converged"
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"), [(None, 1.0), ([1, 0, 0, 0, 0, 0], 0.0), ([0, 0, 0, 0, 0, 5], 3.0)]
-)
-def test_short_lengths_are_those_of_rows_with_weight_that_are_not_empty(weights, expected):
-    norms = np.array([0, 0, 1, 4, 1e18, 9])
-    weights = None if weights is None else np.array(weights, dtype=float)
-    assert short_length(norms, weights) == expected
-
-
-@pytest.mark.parametrize(("n_rows", "step"), [(1, 1), (63, 1), (200, 4), (10**6, 64)])
-def test_some_rows_are_many_of_few(n_rows, step):
-    assert some_rows(n_rows).step == step

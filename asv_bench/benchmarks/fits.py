@@ -11,6 +11,7 @@ from sublinear import (
     SDCAClassifier,
     SDCARegressor,
     SequencePegasos,
+    distributed,
 )
 from sublinear.datasets import make_tagged_sequences
 
@@ -128,6 +129,33 @@ class Outliers:
 
     def time_fit(self, solver):
         self.model.fit(self.X, self.y)
+
+
+class Intercepts:
+    """Passes that an intercept takes over blocks in turns, and rounds over partitions."""
+
+    params = [["none", "penalised", "free"], [1, 4, 20]]
+    param_names = ["intercept", "blocks"]
+    options = {
+        "none": {"fit_intercept": False},
+        "penalised": {},
+        "free": {"penalize_intercept": False},
+    }
+
+    def setup(self, intercept, blocks):
+        self.X, self.y = make_sparse(20_000, 5_000, 50)
+        self.blocks = [
+            (self.X[rows], self.y[rows]) for rows in np.array_split(np.arange(20_000), blocks)
+        ]
+        self.parameters = {"alpha": 1e-4, "max_iter": 400, "random_state": 0}
+        self.parameters |= self.options[intercept]
+
+    def track_passes(self, intercept, blocks):
+        return SDCAClassifier(**self.parameters).fit_stream(self.blocks).n_iter_
+
+    def track_rounds(self, intercept, blocks):
+        model = distributed.SDCAClassifier(**self.parameters)
+        return model.fit([[block] for block in self.blocks]).n_iter_
 
 
 class ManyColumns:

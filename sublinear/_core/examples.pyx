@@ -191,7 +191,7 @@ cdef class Examples:
         result.resize(n, refcheck=False)
         return result
 
-    def certificate(self, w, models):
+    def certificate(self, w, models, most=0.0):
         """Return the primal values of the models and the dual value of the duals (see Objective).
 
         Parameters
@@ -199,13 +199,20 @@ cdef class Examples:
         w : ndarray of shape (n_weights,), float64
             w(duals), as the solver keeps it.
         models : list of ndarrays like w
+        most : float, default=0.0
+            Where there is a multiplier: what the sum of the duals may cost, else they are balanced.
         """
-        objective = self.objective
-        if objective.free_intercept:
-            return objective.certificate_of(self.duals(), models)
+        objective, around = self.objective, w
+        if objective.has_multiplier:
+            around = models[0]
+            if objective.is_out_of_balance(around[-1], w[-1], most):
+                duals = self.duals()
+                objective.balance(duals, objective.mass(around[-1]))
+                return objective.certificate_of(duals, models)
         duals = self._present_duals()
         rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING
-        return objective.certificate(w, duals, models, rounding)
+        sums = objective.sums(models, around, duals, rounding > 0)
+        return objective.certificate_of_sums(sums, around, models, w, rounding)
 
     def estimate(self, w, models):
         """Return the gap and the primal value of the best model, guessed from some of the rows."""

@@ -97,6 +97,11 @@ cdef class KernelObjective(BaseObjective):
         """Whether steps are to keep sum v, but for what a penalised intercept takes up."""
         return self.free_intercept or self.shift > 0
 
+    @property
+    def has_multiplier(self):
+        """As of Objective: whether a constraint ties the coefficients."""
+        return self.free_intercept
+
     def diagonal(self):
         """Return the diagonal that belongs to `block` (float64)."""
         return self.rows.centred_diagonal if self.keeps_sum else self.rows.diagonal
@@ -219,7 +224,8 @@ cdef class KernelObjective(BaseObjective):
         constant = 1.0 if self.free_intercept else 0.0 if has_shift else sqrt(self.shift)
         return Objective(
             Matrix(features, constant), self.targets_array, self.loss,
-            1 / np.sum(scales), scales, self.n_threads, self.free_intercept)
+            1 / np.sum(scales), scales, self.n_threads,
+            intercept_penalty=0.0 if self.free_intercept else 1.0)
 
     def of_images(self, coefficients):
         """Return coefficients of those images as coefficients of the examples."""

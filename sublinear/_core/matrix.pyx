@@ -356,6 +356,14 @@ cdef class Matrix:
         matrix._finish((len(offsets) - 1, n_columns), constant, transposed)
         return matrix
 
+    def with_constant(self, double constant):
+        """Return a matrix of the same rows, which lie in memory, with another constant column."""
+        cdef Matrix matrix = Matrix.__new__(Matrix)
+        matrix.arrays, matrix.dtype, matrix.n_stored = self.arrays, self.dtype, self.n_stored
+        matrix.rows = self.rows
+        matrix._finish((self.n_rows, self.n_columns), constant, self._transposed)
+        return matrix
+
     def _finish(self, shape, double constant, transposed):
         if 0 in shape:
             raise ValueError(f"X must have rows and columns, got shape {shape}")

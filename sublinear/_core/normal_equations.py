@@ -34,8 +34,8 @@ class NormalEquations:
             self.shares = weights[self.rows] / objective.total_weight
         self.targets = np.asarray(objective.targets_array)[self.rows]
         self.penalty = np.full(self.matrix.n_weights, objective.alpha)
-        if objective.free_intercept:
-            self.penalty[-1] = 0.0
+        if objective.has_multiplier:
+            self.penalty[-1] *= objective.intercept_penalty
 
     def products(self, w):
         """Return <x_i, w>."""
@@ -104,9 +104,14 @@ class NormalEquations:
         return changed
 
     def distance(self, residual):
-        """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""
-        penalized = residual[: len(residual) - self.objective.free_intercept]
-        return float(np.add.reduce(penalized**2)) / (2 * self.objective.alpha)
+        """Return the penalty of w - w(a), of its products with the penalties of its weights."""
+        objective = self.objective
+        if not objective.has_multiplier:
+            return float(np.add.reduce(residual**2)) / (2 * objective.alpha)
+        square = float(np.add.reduce(residual[:-1] ** 2))
+        if not objective.free_intercept:
+            square += residual[-1] ** 2 / objective.intercept_penalty
+        return square / (2 * objective.alpha)
 
     def mean(self, values):
         """Return sum_i s_i / W values_i."""

@@ -34,7 +34,8 @@ cdef class Objective(WeightedExamples):
     cdef readonly Loss loss
     cdef public double alpha
     cdef readonly int n_threads
-    cdef readonly bint free_intercept
+    cdef readonly double intercept_penalty
+    cdef readonly bint free_intercept, has_multiplier
     cdef public Py_ssize_t accesses
     cdef readonly object targets_array
     cdef object zeros                  # what `values_of_zeros` returns; None until needed

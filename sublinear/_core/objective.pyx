@@ -13,8 +13,11 @@ which holds for every w. Where w is w(a) but for the rounding of float64, the la
 square of that error and is left out; where solvers use values rounded to float32, a bound on it
 stays.
 
-With `free_intercept` the weight of the constant column is not penalised: |w|^2 leaves it out, and
-duals must be balanced, sum_i s_i a_i = 0.
+With an `intercept_penalty` below 1 the weight v of the constant column c counts for less: |w|^2 has
+intercept_penalty v^2 of it, and its part of w(a) is divided by intercept_penalty. Solvers see the
+same column with a penalty of 1, and the method of multipliers (`_solvers.sdca`) makes up for it.
+Their duals are first given the sum s_i a_i = alpha W intercept_penalty v / c, as at the optimum.
+With 0 the intercept is free, and duals must have that sum, 0.
 
 Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
 number of threads.
@@ -69,39 +72,81 @@ for _k in range(BLOCK):
     ONES[_k] = 1
 
 
-cdef double scaled_penalty(double alpha, const double* w, Py_ssize_t size) noexcept nogil:
-    """alpha / 2 |w|^2 where |w|^2 itself leaves the range of numbers."""
-    cdef double largest = 0, total = 0
+cdef double scaled_penalty(
+    double alpha, const double* w, Py_ssize_t size, double last
+) noexcept nogil:
+    """alpha / 2 (|w|^2 + last^2) where the squares leave the range of numbers."""
+    cdef double largest = fabs(last), total
     cdef Py_ssize_t k
     for k in range(size):
         largest = max(largest, fabs(w[k]))
     if largest == 0 or largest == INFINITY:
         return largest
+    total = (last / largest) * (last / largest)
     for k in range(size):
         total += (w[k] / largest) * (w[k] / largest)
     return (alpha / 2 * largest) * (total * largest)
 
 
-def balance_masses(double[::1] duals, masses):
-    """Let positive and negative duals have the same mass, in place: shrink those that prevail.
+def penalized(w, intercept_penalty):
+    """Return w(a) from one in which the constant column has a penalty of 1, w itself if it does.
 
-    A dual's domain holds the way from it to 0, so they stay feasible.
+    Without penalty its weight says nothing, and stays.
+    """
+    if not 0 < intercept_penalty < 1:
+        return w
+    w = np.array(w)
+    w[-1] /= intercept_penalty
+    return w
+
+
+def mass_at(double last, double constant, double strength):
+    """Return what sum_i s_i a_i is at an optimum.
+
+    Parameters
+    ----------
+    last, constant : float
+        The weight of the constant column there; the value of that column.
+    strength : float
+        alpha W intercept_penalty
+    """
+    return strength * last / constant if strength > 0 else 0.0
+
+
+def is_out_of_balance(
+    double last, double of_duals, double alpha, double intercept_penalty, double most
+):
+    """Tell whether the sum of duals costs more than `most`, or has to be 0.
+
+    Beside a weight of the constant column, `last`, while that of `weights_of_dual` is `of_duals`.
+    """
+    cdef double off = intercept_penalty * last - of_duals
+    return intercept_penalty == 0 or not alpha * off * off / (2 * intercept_penalty) <= most
+
+
+def balance_masses(double[::1] duals, masses, double total=0):
+    """Let the duals have a sum, in place: shrink the positive or the negative ones.
+
+    A dual's domain holds the way from it to 0, so they stay feasible. Where that does not suffice
+    those of one sign vanish.
 
     Parameters
     ----------
     duals : ndarray of shape (n_rows,), float64
     masses : tuple of two floats
         See Objective.masses.
+    total : float, default=0.0
+        What the first of these is to exceed the second by.
     """
     cdef double positive, negative
     cdef Py_ssize_t i
     positive, negative = masses
     with nogil:
         for i in range(duals.shape[0]):
-            if duals[i] > 0 and positive > negative:
-                duals[i] *= negative / positive
-            elif duals[i] < 0 and negative > positive:
-                duals[i] *= positive / negative
+            if duals[i] > 0 and positive > negative + total:
+                duals[i] *= max(negative + total, 0) / positive
+            elif duals[i] < 0 and negative > positive - total:
+                duals[i] *= max(positive - total, 0) / negative
 
 
 def best_multiple(double square, double gain, double at_zeros):
@@ -142,8 +187,9 @@ cdef class Objective(WeightedExamples):
     weights : ndarray of shape (n_rows,), float64, default=None
         Sample weights s_i, not negative; None means 1 each.
     n_threads : int, default=1
-    free_intercept : bool, default=False
-        Leave the weight of the matrix's constant column, an unpenalised intercept, out of |w|^2.
+    intercept_penalty : float, default=1.0
+        What counts in |w|^2 of the square of the weight of the matrix's constant column, from 0,
+        for an intercept without penalty, to 1.
     total_weight : float, default=None
         W, where the rows are a block of more; what the methods return is then the block's part.
         None means the sum of the weights.
@@ -156,7 +202,7 @@ cdef class Objective(WeightedExamples):
 
     def __cinit__(
         self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1,
-        bint free_intercept=False, total_weight=None
+        *, double intercept_penalty=1, total_weight=None
     ):
         cdef const double[::1] view = targets
         if view.shape[0] != matrix.n_rows:
@@ -165,7 +211,9 @@ cdef class Objective(WeightedExamples):
         self.loss = loss
         self.alpha = alpha
         self.n_threads = n_threads
-        self.free_intercept = free_intercept and matrix.constant != 0
+        self.intercept_penalty = intercept_penalty if matrix.constant != 0 else 1
+        self.free_intercept = self.intercept_penalty == 0
+        self.has_multiplier = self.intercept_penalty < 1
         self.targets_array = targets
         self.targets = &view[0]
         self._weigh(matrix.n_rows, weights, "rows")
@@ -341,11 +389,15 @@ cdef class Objective(WeightedExamples):
 
     cdef double penalty_of(self, const double* w) noexcept nogil:
         """alpha / 2 |w|^2"""
-        cdef bint last = self.matrix.constant != 0 and not self.free_intercept
-        cdef Py_ssize_t size = self.matrix.n_columns + last
-        cdef double square = dense_dot64(w, w, size)
+        cdef Py_ssize_t size = self.matrix.n_columns
+        cdef double last = 0
+        if self.has_multiplier:
+            last = sqrt(self.intercept_penalty) * w[size]
+        elif self.matrix.constant != 0:
+            size += 1
+        cdef double square = dense_dot64(w, w, size) + last * last
         if square <= SMALL or square == INFINITY:
-            return scaled_penalty(self.alpha, w, size)
+            return scaled_penalty(self.alpha, w, size, last)
         return self.alpha / 2 * square
 
     def primal(self, w):
@@ -408,7 +460,10 @@ cdef class Objective(WeightedExamples):
         return min(found)
 
     def certificate_of_sums(self, sums, w, candidates, of_duals, double rounding=0):
-        """Return what `certificate` does, given the sums over all rows, any w, and w(duals)."""
+        """Return what `certificate` does, given the sums over all rows, any w, and w(duals).
+
+        The latter as `weights_of_dual` returns it.
+        """
         primals = [
             self.penalty(v) + loss / self.total_weight
             for v, loss in zip(candidates, sums[:CONJUGATE])
@@ -416,12 +471,42 @@ cdef class Objective(WeightedExamples):
         conjugate, reach = sums[CONJUGATE:REACH + 1] / self.total_weight
         error = rounding * reach / self.alpha
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
-        if of_duals is not w:
-            dual -= self.penalty(w - of_duals)
+        if of_duals is not w or 0 < self.intercept_penalty < 1:
+            dual -= self.distance(w, of_duals)
         return primals, dual
 
+    def distance(self, const double[::1] w, const double[::1] of_duals):
+        """Return alpha / 2 |w - w(a)|^2, the latter as `weights_of_dual` returns it."""
+        cdef double differences[BLOCK]
+        cdef double square = 0
+        cdef Py_ssize_t size = self.matrix.n_weights - self.has_multiplier, start, k, count
+        for start in range(0, size, BLOCK):
+            count = min(BLOCK, size - start)
+            for k in range(count):
+                differences[k] = w[start + k] - of_duals[start + k]
+            square += dense_dot64(differences, differences, count)
+        if 0 < self.intercept_penalty < 1:
+            differences[0] = w[size] - of_duals[size] / self.intercept_penalty
+            square += self.intercept_penalty * differences[0] * differences[0]
+        if square <= SMALL or square == INFINITY:
+            return self.penalty(np.subtract(w, self.penalized(of_duals)))
+        return self.alpha / 2 * square
+
+    def penalized(self, w):
+        """Return w(a) from what `weights_of_dual` returns, which knows a penalty of 1 alone."""
+        return penalized(w, self.intercept_penalty)
+
+    def is_out_of_balance(self, last, of_duals, most):
+        """Return what the function of this name does."""
+        return is_out_of_balance(last, of_duals, self.alpha, self.intercept_penalty, most)
+
+    def mass(self, last):
+        """Return what `mass_at` does for this weight of the constant column."""
+        strength = self.alpha * self.total_weight * self.intercept_penalty
+        return mass_at(last, self.matrix.constant, strength)
+
     def certificate_of(self, duals, candidates):
-        """Return what `certificate` does, of duals alone; it balances them where that is needed.
+        """Return what `certificate` does, of duals alone; it balances them without a penalty.
 
         Parameters
         ----------
@@ -437,7 +522,9 @@ cdef class Objective(WeightedExamples):
             return found
         if self.free_intercept:
             of_duals[self.matrix.n_columns] = 0
-        return self.certificate(of_duals, duals, candidates)
+        around = self.penalized(of_duals)
+        sums = self.sums(candidates, around, duals)
+        return self.certificate_of_sums(sums, around, candidates, of_duals)
 
     def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
         """Return by what to multiply duals that come from elsewhere, as `best_multiple` does.
@@ -482,7 +569,10 @@ cdef class Objective(WeightedExamples):
         return total
 
     def weights_of_dual(self, const double[:] duals):
-        """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
+        """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64).
+
+        See `penalized`.
+        """
         result = np.zeros(self.matrix.n_weights)
         cdef double[::1] w = result
         cdef Py_ssize_t n = self.matrix.n_rows, step = self.matrix.rows_per_call(), first
@@ -627,16 +717,9 @@ cdef class Objective(WeightedExamples):
             return INFINITY, INFINITY
         return <double> positive, <double> negative
 
-    def balance(self, double[::1] duals, masses=None):
-        """Make sum_i s_i a_i vanish, in place, as `balance_masses` does.
-
-        Parameters
-        ----------
-        duals : ndarray of shape (n_rows,), float64
-        masses : tuple of two floats, default=None
-            Of all duals, where the rows are a block of more; None means of these.
-        """
-        balance_masses(duals, self.masses(duals) if masses is None else masses)
+    def balance(self, duals, total=0.0):
+        """Give sum_i s_i a_i a value, in place, as `balance_masses` does."""
+        balance_masses(duals, self.masses(duals), total)
 
     def values_of_zeros(self):
         """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""

@@ -31,12 +31,12 @@ def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
     return times if times <= most else math.inf
 
 
-def is_overruled(gap, wanted, certified_gap, has_free_intercept):
+def is_overruled(gap, wanted, certified_gap, has_multiplier):
     """Tell whether a certificate is to be believed, not a glance that finds the gap small enough.
 
     A glance misses how far a free intercept has to go, and may miss what few rows hold.
     """
-    return gap <= wanted and (has_free_intercept or certified_gap < math.inf)
+    return gap <= wanted and (has_multiplier or certified_gap < math.inf)
 
 
 def is_slow(spent, rest, due, late=LATE):

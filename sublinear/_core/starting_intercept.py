@@ -1,17 +1,13 @@
-"""Where an intercept without penalty begins in a regression, and what its steps are measured by.
+"""Where an intercept with a multiplier begins in a regression, and how far targets spread.
 
 Dual ascent moves it by bounded steps where losses have bounded slopes: from 0 it would creep to
 targets that are far away.
 """
 
-import math
-
 import numpy as np
 
 MOST_ROWS = 4096  # of a sample
 NEAR = 0.9  # of the weight
-SHORT = 0.25  # of the weight
-MOST_LEFT_OUT = 64  # one of so many rows is looked at, but of few rows more
 WORSE = 2.0  # times the loss: then an intercept from elsewhere is no start
 
 
@@ -46,20 +42,6 @@ def middle(targets, weights=None):
     """
     rows, weights = sampled(len(targets), weights)
     return weighted_quantile(targets[rows], weights)
-
-
-def some_rows(n_rows):
-    """Return the slice of the rows whose lengths are looked at."""
-    return slice(None, None, min(MOST_LEFT_OUT, n_rows // MOST_LEFT_OUT + 1))
-
-
-def short_length(norms, weights=None):
-    """Return a length that a quarter of the rows with weight have at the most, by squared norms.
-
-    Of those that are not empty.
-    """
-    weights = np.ones(len(norms)) if weights is None else weights
-    return math.sqrt(weighted_quantile(norms, weights * (norms > 0), SHORT))
 
 
 def spread_of(targets, weights=None):
@@ -107,7 +89,32 @@ def starting_intercept(objective, w, last=None):
     def loss(intercept):
         return weights @ objective.loss.values(predictions + intercept, targets)
 
+    penalty = objective.alpha * objective.intercept_penalty / objective.matrix.constant**2
+    found = allowed(found, objective.loss, penalty, loss(0.0))
     return found if last is None or is_far_off(loss(last), loss(found)) else last
+
+
+def allowed(intercept, loss, penalty, at_zeros):
+    """Return the nearest intercept that a penalty allows; 0 where the losses vanish at zeros.
+
+    An optimum has a penalty whose slope is a mean of those of losses, which may be bounded.
+
+    Parameters
+    ----------
+    intercept : float
+    loss : Loss
+    penalty : float
+        Half of it times the square of an intercept is what that costs.
+    at_zeros : float
+        The loss of zeros.
+    """
+    form = loss.dual_form()
+    if at_zeros == 0:
+        return 0.0
+    if form is None or not penalty > 0:
+        return intercept
+    most = form.bound / penalty
+    return min(max(intercept, -most), most)
 
 
 def is_far_off(loss, other):

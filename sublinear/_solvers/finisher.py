@@ -334,7 +334,7 @@ class Finisher(Solver):
     def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
         wanted = self.tol * primal
-        if is_overruled(gap, wanted, self.certified_gap, self.objective.free_intercept):
+        if is_overruled(gap, wanted, self.certified_gap, self.objective.has_multiplier):
             gap = self.certified_gap * primal
         return AscentGap(gap, at_zeros if self.space.is_cautious else primal, wanted)
 

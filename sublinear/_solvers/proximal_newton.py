@@ -52,7 +52,7 @@ class ProximalNewton:
     ----------
     loss : Loss
     penalty : ndarray of shape (n_weights,), float64
-        alpha, 0 for an intercept without penalty.
+        alpha, less for the weight of an intercept, 0 without penalty.
     w : ndarray of shape (n_weights,), float64
         Where to start.
     width : float
@@ -74,7 +74,8 @@ class ProximalNewton:
         Whether primal and gap are those of just this w, as the last pass has evaluated it, and of
         the duals that its visits have returned.
     of_duals : ndarray of shape (n_weights,)
-        Then, and where all weights are penalised: w of these duals.
+        Then, and where all weights are penalised: w of these duals, as `weights_of_dual` of
+        Objective returns it.
     """
 
     # for sublinear._solvers.spaces: an iteration is a pass of a source
@@ -170,7 +171,7 @@ class ProximalNewton:
         self.gap = self._gap(missing, gradient, gram.diagonal())
         self.is_measured = self.is_near and bool((self.penalty > 0).all())
         if self.is_measured:
-            self.of_duals = pull / self.penalty
+            self.of_duals = pull / self.penalty[0]
         if self.gap <= self.tol * self.primal:
             self.is_resting = True
         elif self._aim(gradient, gram) and self.width > 0 and self.gap <= SOLVED * missing:

@@ -21,18 +21,20 @@ Departures from the paper:
   margin is far from 1. It costs nothing meanwhile; certificates look at every example;
 - an intercept that is not penalised ties the duals: sum_i s_i a_i = 0. The method of multipliers
   deals with that: w keeps a penalised constant column, and after each pass its part of the
-  predictions moves into `offset`, the multiplier, until nothing is left to move. Certificates
-  balance the duals first. Where that is what most of their gap comes from, all examples take a step
-  from the offset at which they balance (`_core/balanced_steps`). Where several intercepts are best
-  the model has the middle one (`_core/flat_intercept`);
+  predictions moves into `offset`, the multiplier, until nothing is left to move. Of an intercept
+  whose penalty is less than that of the column a part moves: `intercept_penalty` of both stays
+  behind. Certificates balance the duals first. Where that is what most of their gap comes from, all
+  examples take a step from the offset at which they balance (`_core/balanced_steps`). Where several
+  intercepts are best the model has the middle one (`_core/flat_intercept`);
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 
 The steps are in sdca.pxd, where the schedules of `two_threads`, which extend this solver, inline
 them.
 """
+from libc.math cimport INFINITY
+
 import json
-import math
 
 import numpy as np
 
@@ -56,42 +58,8 @@ from sublinear._core.states import fill, refusal, take, take_random
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass may take, in feature values
 
-cdef double CONSTANT_SHARE = 0.5, LEAST_SHARE = 1e-3    # of the length of rows
+cdef double LITTLE = 0.05   # of the gap
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
-
-
-def free_constant(n_rows, length, alpha, loss, spread, n_parts=1):
-    """Return the value of the constant column behind an intercept that is not penalised.
-
-    With the value c the method of multipliers moves the intercept as if it were held back by
-    alpha / (2 c^2) times the square of the move: it takes about 1 + alpha / c^2 passes for a loss
-    whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n), and
-    each moves the intercept of all by c^2 / (alpha n) of its own. So c is as large as costs little
-    beside the other columns, and at least what makes the two equal; a power of two, so that no
-    intercept is rounded. Where slopes jump at numbers, their spread, or the tube's width, takes the
-    place of 1, and twice the passes are better than short steps: the intercept begins near its end.
-    Where rows come in parts, each part takes the imbalance of all on itself: c is smaller then, but
-    not so small that equations solved as a whole lose it.
-
-    Parameters
-    ----------
-    n_rows : int
-    length : float
-        Of a row that is rather short.
-    alpha : float
-    loss : Loss
-    spread : callable
-        Returns that of the targets.
-    n_parts : int, default=1
-        In which the rows are taken in turns.
-    """
-    form = loss.dual_form()
-    if form is None or form.ridge > 0 or form.one_sided:
-        value = math.sqrt(alpha) * n_rows**0.25
-    else:
-        value = math.sqrt(alpha) * math.sqrt(max(spread(), form.epsilon))
-    value = max(value, max(CONSTANT_SHARE / n_parts, LEAST_SHARE) * length)
-    return 2.0 ** round(math.log2(value)) if 0 < value < math.inf else 1.0
 
 
 cdef class SDCA(Solver):
@@ -160,10 +128,12 @@ cdef class SDCA(Solver):
         Every dual keeps its value: those at a bound stay there, and w, which is proportional to
         1 / alpha, follows.
         """
-        cdef double ratio = self.objective.alpha / alpha
+        cdef double ratio = self.objective.alpha / alpha, intercept = self.intercept
         self.objective.alpha = alpha
         self.step_scale *= ratio
         self.w *= ratio
+        if self.objective.has_multiplier:
+            self.set_intercept(intercept)
         self._rescale(ratio)
         self._next_pass()
         self.n_iter = self.accesses = self.n_visited = self.objective.accesses = 0
@@ -181,7 +151,7 @@ cdef class SDCA(Solver):
         if factor == 1:
             return
         self._scale(factor)
-        if self.objective.free_intercept:
+        if self.objective.has_multiplier:
             self.set_intercept(intercept if factor > 0 else 0.0)
 
     def _scale(self, factor):
@@ -203,7 +173,7 @@ cdef class SDCA(Solver):
         """
         self.set_duals(duals)
         self.w[:] = self._weights_of_duals()
-        if self.objective.free_intercept:
+        if self.objective.has_multiplier:
             self.set_intercept(intercept)
         self._follow()
         self.examples.sleep[:] = 0
@@ -221,6 +191,11 @@ cdef class SDCA(Solver):
     def estimated_gap(self):
         """The relative gap, estimated from a part of the last pass; a hint, no certificate."""
         return self._estimated_gap()
+
+    @property
+    def little(self):
+        """What the sum of duals may cost in a certificate: a small part of the gap, if known."""
+        return LITTLE * self.pass_gap if self.pass_gap < INFINITY else 0.0
 
     def estimate(self):
         """Return the gap and the primal value, estimated from a part of the last pass."""
@@ -278,9 +253,10 @@ cdef class SDCA(Solver):
     cdef void _end_pass(self) noexcept nogil:
         self._close_sample()
         self.n_iter += 1
-        if self.objective.free_intercept:
+        if self.objective.has_multiplier:
             self.offset += self.objective.matrix.constant * self.weights[
                 self.objective.matrix.n_columns]
+            self.offset *= 1 - self.objective.intercept_penalty
         self._next_pass()
 
     cdef void _next_pass(self) noexcept nogil:
@@ -311,7 +287,7 @@ cdef class SDCA(Solver):
         return self.offset + self._of_constant()
 
     def set_intercept(self, double intercept):
-        """Begin with an intercept that is not penalised."""
+        """Begin with an intercept that has a multiplier."""
         self.offset = intercept - self._of_constant()
 
     def _of_constant(self):
@@ -373,9 +349,11 @@ cdef class SDCA(Solver):
         So both need less memory.
         """
         self.order = None
-        duals = self.examples.release_duals()
-        if self.objective.free_intercept:
-            self.objective.balance(duals)
+        objective, duals = self.objective, self.examples.release_duals()
+        if objective.has_multiplier:
+            last = self.intercept / objective.matrix.constant
+            if objective.is_out_of_balance(last, self.w[-1], self.little):
+                objective.balance(duals, objective.mass(last))
         return duals
 
     def state(self):
@@ -416,7 +394,7 @@ cdef class SDCA(Solver):
 
     def model(self):
         """Return the weights."""
-        return self._with_offset(self.w) if self.objective.free_intercept else self.w
+        return self._with_offset(self.w) if self.objective.has_multiplier else self.w
 
     def _with_offset(self, w):
         """Return the weights whose constant column makes up for the offset."""
@@ -442,14 +420,14 @@ cdef class SDCA(Solver):
 
     def _models(self):
         models = self.candidates()
-        if self.objective.free_intercept:
+        if self.objective.has_multiplier:
             models = [self._with_offset(model) for model in models]
         return models
 
     def certify(self, rounded):
         """Return a copy of the better of w and the pass mean, with its certificate (`_drive`)."""
         models = [rounded(model) for model in self._models()]
-        primals, dual = self.examples.certificate(self.w, models)
+        primals, dual = self.examples.certificate(self.w, models, self.little)
         best = int(np.argmin(primals))
         model, primal = models[best], primals[best]
         if self.objective.free_intercept:

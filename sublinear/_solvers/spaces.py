@@ -247,7 +247,8 @@ class RowSpan(_LinearSpace):
         objective = self.first.objective
         matrix, free = objective.matrix, objective.free_intercept
         if self.factor is None:
-            self.factor = row_factor(matrix, 0.0 if free else matrix.constant)
+            of_intercept = 0.0 if free else matrix.constant / objective.intercept_penalty**0.5
+            self.factor = row_factor(matrix, of_intercept)
         return Objective(
             Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
             objective.targets_array,
@@ -255,7 +256,7 @@ class RowSpan(_LinearSpace):
             objective.alpha,
             objective.weights_array,
             objective.n_threads,
-            free,
+            intercept_penalty=objective.intercept_penalty,
         )
 
     def _coordinates(self, w):
@@ -270,7 +271,7 @@ class RowSpan(_LinearSpace):
         objective.matrix.add_rows(factors, np.arange(n_rows, dtype=np.uint32), w)
         if objective.free_intercept:
             w[-1] = coordinates[-1]
-        return w
+        return objective.penalized(w)
 
 
 class Evaluated(NamedTuple):

@@ -135,7 +135,11 @@ cdef class TwoThreads(SDCA):
             return
         self.without_delays = True
         self._drop_delays()
-        if not self.examples.cost() / objective.total_weight + objective.alpha / 2 * square <= 0:
+        cost = self.examples.cost() / objective.total_weight + objective.alpha / 2 * square
+        if objective.has_multiplier:
+            last = self.weights[objective.matrix.n_columns]
+            cost += self.offset * objective.alpha * last / objective.matrix.constant
+        if not cost <= 0:
             self._forget()
 
     cdef void _run_chunk(self, Py_ssize_t size) noexcept nogil:
@@ -192,12 +196,13 @@ cdef class TwoThreads(SDCA):
         self, const uint32_t* items, Py_ssize_t count, const Visits* visits
     ) noexcept nogil:
         """By how much |w|^2 has grown, over `step_scale`, as steps reckon."""
-        cdef double total = 0, change
+        cdef double total = 0, change, product
         cdef Py_ssize_t k
         for k in range(count):
             change = visits.after[k] - visits.before[k]
+            product = visits.prediction[k] - self.offset
             total += self.objective.weight(items[k]) * change * (
-                2 * visits.prediction[k] + self.examples.at(items[k]).curvature * change)
+                2 * product + self.examples.at(items[k]).curvature * change)
         return total
 
     cdef void _run_half(self, int half, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
@@ -534,7 +539,7 @@ cdef class ColumnHalves(TwoThreads):
         for k in range(count):
             prediction = (
                 self.product[0][(start + k) % PRODUCTS] + self.product[1][(start + k) % PRODUCTS]
-                + chunk.constant)
+                + chunk.constant + self.offset)
             if h == 0:
                 change[k] = self._step(self.examples, items[k], prediction, k, &visits)
             else:

@@ -1,8 +1,8 @@
 """Steps of single duals over a source.
 
-An intercept without penalty is dealt with as in `_solvers.sdca`, by the method of multipliers. The
-multiplier is part of w here, so that solvers need not know of it. How far from balance the duals
-are is found during a pass.
+An intercept with less penalty than its column is dealt with as in `_solvers.sdca`, by the method of
+multipliers. The multiplier is part of w here, so that solvers need not know of it. How far from
+balance the duals are is found during a pass.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ STATE = "duals", "sleep", "shifts", "moves", "masses", "certified", "of_ends"
 def feasible_start(objective, duals, intercepts, other):
     """Return the nearest duals that are feasible, shrunk where that is better, and their w.
 
-    Takes a pass over a StreamedObjective. An intercept without penalty becomes the other one where
-    no duals are better than zeros, or, which takes another pass, it is far off for these.
+    Takes a pass over a StreamedObjective. Intercepts, if any, become the other one where no duals
+    are better than zeros, or, which takes another pass, they are far off for these.
     """
     duals, ws = np.array(duals), np.zeros((len(duals), objective.n_weights))
     costs, at_zeros = np.zeros((2, len(duals)))
@@ -66,7 +66,7 @@ class StreamedAscent:
     start : tuple of ndarrays
         As `feasible_start` returns; None means zeros.
     intercepts : ndarray of shape (n_problems,)
-        Where intercepts without penalty start; None: they are penalised.
+        Where those start that have a multiplier; None: they have none.
 
     Attributes
     ----------
@@ -85,13 +85,13 @@ class StreamedAscent:
             start = np.zeros(shape), np.zeros((len(seeds), extent.n_weights))
         self.duals, ws = start
         self.sleep = np.zeros(shape, dtype=np.uint8)
-        self.free_intercept = intercepts is not None
+        self.has_multiplier = intercepts is not None
         # of each problem: what the last weight exceeds that of w(duals) by; how much that grew at
         # the end of the last pass
         self.shifts, self.moves = np.zeros((2, len(seeds)))
         self.masses, self.certified = np.zeros((2, len(seeds), 2))  # now; at the last certificate
         self.of_ends = np.zeros((len(seeds), 2))  # `masses_of_ends`
-        if self.free_intercept:
+        if self.has_multiplier:
             for k, w in enumerate(ws):
                 self.shifts[k] = intercepts[k] / objective.constant - w[-1]
                 w[-1] = intercepts[k] / objective.constant
@@ -164,7 +164,7 @@ class StreamedAscent:
                 self.spent = True
             left -= solver.accesses - before
             self.duals[k, where] = solver.leave()
-            if self.free_intercept:
+            if self.has_multiplier:
                 self.masses[k] += objectives[k].masses(self.duals[k, where])
                 self.of_ends[k] += objectives[k].masses_of_ends(self.duals[k, where])
             self.problem, self.inside = k + 1, False
@@ -177,10 +177,11 @@ class StreamedAscent:
         """End a pass."""
         for solver in self.solvers:
             solver.end()
-        if self.free_intercept:
+        if self.has_multiplier:
+            share = 1 - self.objective.intercept_penalty
             for k, solver in enumerate(self.solvers):
-                self.moves[k] = solver.w[-1] - self.shifts[k]
-                self.shifts[k] += self.moves[k]
+                before, self.shifts[k] = self.shifts[k], share * solver.w[-1]
+                self.moves[k] = self.shifts[k] - before
                 solver.w[-1] += self.moves[k]
 
     def measured(self, rounded):
@@ -193,9 +194,8 @@ class StreamedAscent:
     def found(self, at_end):
         """Return the models of every problem, and w of the duals or None.
 
-        The models are w and, where it is kept, the mean of the pass. With an intercept without
-        penalty duals are to be balanced, by masses that take a pass unless one has just come to
-        its end.
+        The models are w and, where it is kept, the mean of the pass. With a multiplier duals are to
+        be balanced, by masses that take a pass unless one has just come to its end.
         """
         if self.inside:
             self.duals[self.problem, self.where] = self.solvers[self.problem].duals()
@@ -203,20 +203,31 @@ class StreamedAscent:
         for solver, move in zip(self.solvers, self.moves, strict=True):
             w, *means = solver.candidates()
             for mean in means:
-                if self.free_intercept and at_end:
+                if self.has_multiplier and at_end:
                     mean[-1] += move
             models.append([w, *means])
-        if self.free_intercept:
-            self.certified = (self.masses if at_end else self.objective.masses(self.duals)).copy()
+        if self.has_multiplier:
+            self.certified = self._balancing(
+                self.masses if at_end else self.objective.masses(self.duals)
+            )
             return models, None
         return models, self.weights
 
+    def _balancing(self, masses):
+        """Return the masses by which to balance: as if they were right where little is wrong."""
+        masses = masses.copy()
+        for k, (solver, shift) in enumerate(zip(self.solvers, self.shifts, strict=True)):
+            last = solver.w[-1]
+            if not self.objective.is_out_of_balance(last, last - shift, solver.little):
+                masses[k] = self.objective.mass(last), 0.0
+        return masses
+
     def feasible_duals(self, k, where, part):
         """Return those of problem k and a block, once `found` has been called."""
-        if not self.free_intercept:
+        if not self.has_multiplier:
             return self.duals[k, where]
         duals = self.duals[k, where].copy()
-        part.balance(duals, self.certified[k])
+        balance_masses(duals, self.certified[k], self.objective.mass(self.solvers[k].w[-1]))
         return duals
 
     def flat_problems(self, at_end):
@@ -226,25 +237,26 @@ class StreamedAscent:
         """
         return [pair for pair in enumerate(self.of_ends) if at_end and are_balanced(pair[1])]
 
-    def adopt(self, k, duals, w, mass, last_weight):
-        """Take duals of a problem, with their w, and a weight of the constant column.
+    def adopt(self, k, duals, w, last_weight):
+        """Take duals of a problem, with their w, and the weight of the constant column beside them.
 
-        `mass` is that of the positive ones, and of the negative, of an intercept without penalty.
+        That is another one where there is a multiplier.
         """
         self.duals[k], self.sleep[k] = duals, 0
         solver = self.solvers[k]
         solver.w[:] = w
-        if self.free_intercept:
-            self.masses[k] = self.certified[k] = mass
+        if self.has_multiplier:
+            # as if they were balanced: certificates took them as they are
+            self.masses[k] = self.certified[k] = self.objective.mass(last_weight), 0.0
             solver.w[-1] = last_weight
             self.shifts[k], self.moves[k] = last_weight - w[-1], 0.0
 
     def release_duals(self, at_end):
         """Return the duals of each problem that a certificate takes; ends all other use."""
-        if self.free_intercept:
-            masses = self.masses if at_end else self.certified
-            for duals, of_problem in zip(self.duals, masses, strict=True):
-                balance_masses(duals, of_problem)
+        if self.has_multiplier:
+            masses = self._balancing(self.masses) if at_end else self.certified
+            for solver, duals, pair in zip(self.solvers, self.duals, masses, strict=True):
+                balance_masses(duals, pair, self.objective.mass(solver.w[-1]))
         return self.duals
 
     def state(self):

@@ -12,7 +12,9 @@ from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.aligned import contiguous
+from sublinear._core.constant_column import column_constant, intercept_penalty
 from sublinear._core.objective import Objective
+from sublinear._core.starting_intercept import allowed
 from sublinear._core.states import take
 from sublinear._drive import as_stored
 from sublinear._fitted_parameters import note_parameters
@@ -30,7 +32,6 @@ from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._second_order import is_foretold, least_passes
-from sublinear._solvers.sdca import free_constant
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
 from sublinear._streamed_sdca.objective import StreamedObjective, extent_of, values_at_zeros
@@ -61,8 +62,19 @@ class DualStreamFit(StreamFit):
             set_fitted_state(self, state, extent.n_rows)
             self._warn_if_limited(self._limits())
             return
-        make = self._objective_maker(weight, loss)
-        objective = StreamedObjective(stream, extent, targets, make, weigh, zeros / weight)
+        penalty = intercept_penalty(extent.constant, self._scaling())
+        make = self._objective_maker(weight, loss, penalty)
+        objective = StreamedObjective(
+            stream,
+            extent,
+            targets,
+            make,
+            weigh,
+            zeros / weight,
+            alpha=self.alpha,
+            total_weight=weight,
+            intercept_penalty=penalty,
+        )
         solver = self._make_streamed_solver(objective, extent, loss, cold=state is not None)
         if state:
             solver.set_state(state)
@@ -73,17 +85,21 @@ class DualStreamFit(StreamFit):
         """Return the StreamedSDCA; not `cold` it begins where the last fit ended, if it can."""
         n_problems, limits = len(objective.problems), self._limits()
         duals = None if cold else duals_of_last_fit(self, n_problems, objective.n_rows)
-        intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
-        if self._has_free_intercept():
-            penalty[-1] = 0.0
-            intercepts = np.full(n_problems, extent.middle)
+        intercepts, middle, penalty = None, 0.0, np.full(extent.n_weights, float(self.alpha))
+        has_multiplier = objective.intercept_penalty < 1
+        if has_multiplier:
+            penalty[-1] *= objective.intercept_penalty
+            middle = allowed(
+                extent.middle, loss, penalty[-1] / extent.constant**2, objective.zeros[0]
+            )
+            intercepts = np.full(n_problems, middle)
             if duals is not None:
                 intercepts[:] = self.intercept_
         n_passes = 0.0
         if duals is None and is_foretold(loss, extent):
             with np.errstate(all="ignore"):
                 curvatures = extent.moments / (self.alpha * extent.weight)
-            n_passes = least_passes(loss, curvatures, limits.tol, self._has_free_intercept())
+            n_passes = least_passes(loss, curvatures, limits.tol, has_multiplier)
         plan = NewtonPlan.of(
             extent,
             n_problems,
@@ -96,15 +112,17 @@ class DualStreamFit(StreamFit):
         )
         start = None
         if duals is not None:
-            start = feasible_start(objective, duals, intercepts, extent.middle)
+            start = feasible_start(objective, duals, intercepts, middle)
         ascent = StreamedAscent(objective, extent, self._seeds(n_problems), start, intercepts)
         return StreamedSDCA(objective, ascent, limits.max_accesses, plan)
 
     def _extent(self, stream, classes, loss, checkpoint):
         """Take the counting pass."""
-        constant = self.intercept_scaling if self.fit_intercept else 0.0
-        if self._has_free_intercept():
-            constant = partial(free_constant, alpha=self.alpha, loss=loss)
+        constant = 0.0
+        if self.fit_intercept:
+            constant = partial(
+                column_constant, scaling=self._scaling(), alpha=self.alpha, loss=loss
+            )
         name = f"{type(self).__name__}, counting rows"
 
         def watch(block):
@@ -147,20 +165,23 @@ class DualStreamFit(StreamFit):
         zeros = sum(values_at_zeros(loss, make(self.classes_), masses) for make in targets)
         return targets, weigh, total, zeros
 
-    def _objective_maker(self, total_weight, loss):
+    def _objective_maker(self, total_weight, loss, penalty):
         """Return what makes a block's Objective; a callback that sets parameters comes too late."""
-        alpha, free_intercept = self.alpha, self._has_free_intercept()
-        n_threads = effective_threads(self.n_jobs)
+        alpha, n_threads = self.alpha, effective_threads(self.n_jobs)
 
         def make(matrix, targets, weights):
             return Objective(
-                matrix, targets, loss, alpha, weights, n_threads, free_intercept, total_weight
+                matrix,
+                targets,
+                loss,
+                alpha,
+                weights,
+                n_threads,
+                intercept_penalty=penalty,
+                total_weight=total_weight,
             )
 
         return make
-
-    def _has_free_intercept(self):
-        return self.fit_intercept and not self.penalize_intercept
 
     def _drive_streamed(self, solver, extent, checkpoint, start, started):
         constant, limits = extent.constant, self._limits()

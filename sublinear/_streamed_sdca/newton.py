@@ -4,7 +4,7 @@ import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.flat_intercept import are_balanced
-from sublinear._core.objective import LEAST_OF_ZEROS, MOST_OF_ZEROS
+from sublinear._core.objective import LEAST_OF_ZEROS, MOST_OF_ZEROS, balance_masses
 from sublinear._newton_passes import NewtonPasses
 from sublinear._solvers.proximal_newton import ProximalNewton
 
@@ -93,7 +93,7 @@ class StreamedNewton(NewtonPasses):
         """As StreamedAscent: those that belong to the method's weights."""
         duals = self.duals[k, where]
         if self.masses is not None:
-            part.balance(duals, self.masses[k])
+            balance_masses(duals, self.masses[k])
             return duals
         with np.errstate(all="ignore"):
             duals[:] = self.methods[k].duals(part, self.centres[k, where])
@@ -102,5 +102,4 @@ class StreamedNewton(NewtonPasses):
 
     def hand_over(self, k, w, ascent):
         """Let dual ascent go on from the duals that a certificate has taken, and their w."""
-        mass = None if self.masses is None else self.masses[k].min()
-        ascent.adopt(k, self.duals[k], w, mass, self.methods[k].w[-1])
+        ascent.adopt(k, self.duals[k], w, self.methods[k].w[-1])

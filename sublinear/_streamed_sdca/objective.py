@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from sublinear._core.aligned import contiguous
+from sublinear._core.constant_column import RowSample, length_of_mean, short_length
 from sublinear._core.flat_intercept import (
     Suited,
     centred,
@@ -14,14 +15,12 @@ from sublinear._core.flat_intercept import (
     weights_beside,
 )
 from sublinear._core.matrix import Matrix
-from sublinear._core.objective import MOST_OF_ZEROS
+from sublinear._core.objective import MOST_OF_ZEROS, is_out_of_balance, mass_at
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import (
     middle,
     middle_of_parts,
-    short_length,
-    some_rows,
     spread_of,
     spread_of_parts,
 )
@@ -83,9 +82,9 @@ def values_at_zeros(loss, targets, weights):
 def extent_of(stream, constant, loss, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass.
 
-    `constant` is the value of the constant column, or a function of what `free_constant` takes.
+    `constant` is the value of the constant column, or a function of what `column_constant` takes.
     """
-    extent, middles, lengths = Extent(), [], []
+    extent, middles, sample = Extent(), [], None
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -95,8 +94,8 @@ def extent_of(stream, constant, loss, wants_labels, watch):
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
         extent.is_sparse |= matrix.is_sparse
-        some = some_rows(n_rows)
-        lengths.append((weights[some], matrix.squared_norms(step=some.step)))
+        sample = sample or RowSample(matrix.n_columns)
+        sample.add(matrix, weights)
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
@@ -108,16 +107,16 @@ def extent_of(stream, constant, loss, wants_labels, watch):
             middles.append((middle(targets, weights), spread, weights.sum()))
             extent.at_zeros += values_at_zeros(loss, targets, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
-    weights, norms = (np.concatenate(parts) for parts in zip(*lengths, strict=True))
     if middles:
         middles, spreads, masses = zip(*middles, strict=True)
         extent.middle = middle_of_parts(middles, masses)
     extent.constant = constant
+    weights, norms = np.concatenate(sample.weights), np.concatenate(sample.norms)
     if callable(constant):
         spread = partial(spread_of_parts, middles, spreads, masses) if middles else None
-        length = short_length(norms, weights)
+        mean = length_of_mean(sample.total, sample.squares)
         parts = {"spread": spread, "n_parts": extent.n_blocks}
-        extent.constant = constant(extent.n_rows, length, **parts)
+        extent.constant = constant(extent.n_rows, short_length(norms, weights), mean, **parts)
     with np.errstate(all="ignore"):  # of rows that solvers refuse
         extent.moments = weights * (norms + extent.constant * extent.constant)
     return extent
@@ -140,10 +139,26 @@ class StreamedObjective(BaseObjective):
         weigh(block) -> the weights of its rows, or None; ValueError for a block of other labels.
     zeros : ndarray of shape (2,)
         The sums of the problems' P(0) and D(0).
+    alpha, total_weight, intercept_penalty : float
+        As of Objective.
     """
 
-    def __init__(self, stream, extent, problems, make, weigh, zeros):
+    def __init__(
+        self,
+        stream,
+        extent,
+        problems,
+        make,
+        weigh,
+        zeros,
+        *,
+        alpha,
+        total_weight,
+        intercept_penalty,
+    ):
         self.stream, self.problems, self.make, self.weigh = stream, problems, make, weigh
+        self.alpha, self.total_weight = alpha, total_weight
+        self.intercept_penalty = intercept_penalty
         self.n_blocks, self.n_rows, self.constant = (
             extent.n_blocks,
             extent.n_rows,
@@ -175,6 +190,15 @@ class StreamedObjective(BaseObjective):
         with self.stream.naming_block():
             targets = [make_targets(block.y) for make_targets in self.problems]
             return block.X, self.weigh(block), *targets
+
+    def mass(self, last):
+        """As that of Objective."""
+        strength = self.alpha * self.total_weight * self.intercept_penalty
+        return mass_at(last, self.constant, strength)
+
+    def is_out_of_balance(self, last, of_duals, most):
+        """As that of Objective."""
+        return is_out_of_balance(last, of_duals, self.alpha, self.intercept_penalty, most)
 
     def masses(self, duals):
         """Return the masses of each problem's positive and of its negative duals; one pass."""

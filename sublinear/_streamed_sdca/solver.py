@@ -38,7 +38,6 @@ class StreamedSDCA(Solver):
     def __init__(self, objective, ascent, max_accesses=np.inf, plan=None):
         self.objective, self.ascent = objective, ascent
         self.max_accesses, self.crossing = min(max_accesses, 2**62), Crossing(plan)
-        self.free_intercept = ascent.free_intercept
         self.n_iter = 0
         self.blocks = self.block = None  # what is left of the pass; the present block of it
         self.position = self.row = 0  # of the present block, and of its first row
@@ -160,7 +159,7 @@ class StreamedSDCA(Solver):
             candidates, self.phase.feasible_duals, ws, self.phase.least_rows
         )
         found = list(zip(candidates, primals, bounds, ws, strict=True))
-        return self._centred(found, rounded) if self.free_intercept else found
+        return self._centred(found, rounded) if self.objective.intercept_penalty == 0 else found
 
     def _centred(self, found, rounded):
         """Return what was `found`, with the middle of the best intercepts where there are several.

@@ -26,6 +26,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import BiasSearch
+from sublinear._core.objective import balance_masses
 from sublinear._core.states import fill, part_of, prefixed, restore, saved, take
 from sublinear.distributed._partitions import Partition, Rounds
 
@@ -112,7 +113,8 @@ class BatchPartition(Partition):
 
     def balance(self, masses):
         """Balance the duals, given the masses of all; return this partition's part of w(a)."""
-        self.balance_all(self.duals, masses)
+        for duals in self.duals:
+            balance_masses(duals, masses)
         return (self.weights_of(self.duals),)
 
     def certify(self, w, models):

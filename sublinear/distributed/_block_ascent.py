@@ -24,8 +24,9 @@ either, and sigma may be less: where the maximiser was below 1, the next sigma i
 where it was well above, smaller by a fifth.
 
 An intercept without penalty ties the duals: sum_i s_i a_i = 0. As in `_solvers.sdca`, w keeps a
-penalised constant column, and after each round its weight moves into `offset`, the multiplier. To
-partitions, rounds are around w plus the offset. All of them move the constant's weight the same
+penalised constant column, and after each round its weight moves into `offset`, the multiplier; a
+part of it where the intercept has less penalty than the column. To partitions, rounds are around w
+plus the offset. All of them move the constant's weight the same
 way, unlike that of other columns: it is the sum of their parts divided by `overlap`, their number
 by sigma, as if its column were smaller by the root of that. For a certificate partitions say how
 far from balance their duals are, and shrink those of the sign that prevails among all of them.
@@ -54,10 +55,10 @@ from sublinear._core.flat_intercept import (
     weights_beside,
 )
 from sublinear._core.inner import inner
-from sublinear._core.objective import MOST_OF_ZEROS, best_multiple
+from sublinear._core.objective import MOST_OF_ZEROS, balance_masses, best_multiple
 from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
-from sublinear._core.starting_intercept import is_far_off
+from sublinear._core.starting_intercept import allowed, is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
 from sublinear._newton_passes import Certified, Crossing, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -147,10 +148,11 @@ class DualPartition(Partition):
         self._settle(number - 1, gamma)
         return self._masses()
 
-    def certify_balanced(self, masses, around, models):
+    def certify_balanced(self, total, masses, around, models):
         """Return what `_certificate` does of balanced copies of the duals, by the masses of all."""
         duals = [own.copy() for own in self._shown()]
-        self.balance_all(duals, masses)
+        for own in duals:
+            balance_masses(own, masses, total)
         return self._certificate(duals, around, models)
 
     def suited(self, model):
@@ -308,7 +310,7 @@ class BlockDualAscent(Rounds):
         Of every partition in a round.
     start : tuple, default=(None, 0.0, 0.0)
         The duals of every partition to begin with, None for zeros; the constant's weight, where it
-        is an intercept without penalty; another one, should that be far off.
+        has a multiplier; another one, should that be far off.
     plan : NewtonPlan, default=None
         None: there are only rounds of dual ascent.
     """
@@ -358,8 +360,9 @@ class BlockDualAscent(Rounds):
             self._adapt(change, square, sum(proposal.conjugate for proposal in proposals))
         self.previous = self.model()
         self.w = self.w + self.gamma * change
-        if self.problem.free_intercept:
-            self.offset += self.w[-1]
+        if self.problem.has_multiplier:
+            share = 1 - self.problem.intercept_penalty / self.overlap
+            self.offset = share * (self.offset + self.w[-1])
             self.w[-1] *= self.sigma / sigma  # by the new overlap
         self.accesses += sum(proposal.accesses for proposal in proposals)
         self.work += sum(proposal.work for proposal in proposals)
@@ -430,7 +433,7 @@ class BlockDualAscent(Rounds):
     @property
     def overlap(self):
         """What the sum of the partitions' parts of the constant's weight is divided by."""
-        return len(self.partitions) / self.sigma if self.problem.free_intercept else 1.0
+        return len(self.partitions) / self.sigma if self.problem.has_multiplier else 1.0
 
     def _as_weights(self, total):
         """Return weights from the sum of the partitions' parts."""
@@ -446,7 +449,7 @@ class BlockDualAscent(Rounds):
 
     def _around(self, w):
         """Return w with the offset."""
-        if not self.problem.free_intercept:
+        if not self.problem.has_multiplier:
             return w
         return np.append(w[:-1], w[-1] + self.offset)
 
@@ -468,29 +471,30 @@ class BlockDualAscent(Rounds):
 
     def _certified(self, models, rounded):
         """Return the best of the models, its primal value and the dual value."""
-        partitions, is_free = self.partitions, self.problem.free_intercept
+        partitions, problem = self.partitions, self.problem
         state = self.newton.method.state() if self.begun_newton else None
-        if state is None and not is_free:
+        if state is None and not problem.has_multiplier:
             sums = partitions.ask("certify", *self._last_round(), self.w, models)
             return self._certificate(sums, self.w, models)
         most = MOST_OF_ZEROS * self.objective.at_zeros()[1]
         if state is not None:
             self.objective.accesses += self.n_stored  # for its duals
-        if is_free:
+        if problem.free_intercept or state is None:
             asked = ("masses", *self._last_round()) if state is None else ("newton_masses", state)
             masses = np.sum(partitions.ask(*asked), axis=0)
-            request = "certify_balanced", tuple(masses[:2].tolist())
+            total = problem.mass(models[0][-1])
+            request = "certify_balanced", total, tuple(masses[:2].tolist())
         else:
             request = "certify_newton", state
         w, rests = partitions.total(*request, models[0], models)
         around, (loss, *_) = models[0], sum(sums for (sums,) in rests)
-        primal = self._penalty(around) + float(loss) / self.problem.total_weight
+        primal = self._penalty(around) + float(loss) / problem.total_weight
         if not primal <= most:
             self.objective.accesses += self.n_stored
-            around = np.append(w[:-1], 0.0) if is_free else w
+            around = np.append(w[:-1], 0.0) if problem.free_intercept else problem.penalized(w)
             w, rests = partitions.total(*request, around, models)
         found = self._certificate([sums for (sums,) in rests], around, models, w)
-        if is_free and are_balanced(masses[2:]):
+        if problem.free_intercept and are_balanced(masses[2:]):
             return self._centred(masses[2:], *found, rounded)
         return found
 
@@ -535,24 +539,35 @@ class BlockDualAscent(Rounds):
     def _begin(self):
         self._open(None)
         self.w, self.offset = np.zeros_like(self.w), 0.0
-        duals, constant_weight, other = self.start
+        duals, *weights = self.start
+        constant_weight, other = map(self._allowed, weights)
         if duals is not None:
             for k, part in enumerate(duals):
                 self.partitions.ask("begin", part, only={k})
             self.w = self._restored()
             self.objective.accesses += self.n_stored
             is_bad = self._shrink(constant_weight - self.w[-1]) == 0
-            if self.problem.free_intercept and not is_bad:
+            if self.problem.has_multiplier and not is_bad:
                 is_bad = is_far_off(*(self._loss_with(one) for one in (constant_weight, other)))
             if is_bad:
                 constant_weight = other
         self.offset = constant_weight - self.w[-1]
 
+    def _allowed(self, constant_weight):
+        """Return the nearest weight of the constant column that the penalty allows."""
+        problem = self.problem
+        if not problem.has_multiplier or constant_weight == 0:
+            return constant_weight
+        penalty = problem.alpha * problem.intercept_penalty / problem.constant**2
+        at_zeros = self.objective.at_zeros()[1]
+        intercept = constant_weight * problem.constant
+        return allowed(intercept, problem.make_loss(), penalty, at_zeros) / problem.constant
+
     def _shrink(self, offset):
         """Multiply duals that come from elsewhere as `best_multiple` says; return the factor."""
         cost, at_zeros = sum(self.partitions.ask("cost"))
         gain = -cost / self.problem.total_weight
-        if self.problem.free_intercept:
+        if self.problem.has_multiplier:
             gain -= self.problem.alpha * self.overlap * offset * self.w[-1]
         square = self.problem.alpha * self._inner(self.w, self.w)
         factor = best_multiple(square, gain, at_zeros)

@@ -7,6 +7,7 @@ import numpy as np
 
 from sublinear._certified_model import NO_CHECKPOINT, Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
+from sublinear._core.constant_column import intercept_penalty
 from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import fit_method
@@ -207,7 +208,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
                 with np.errstate(over="ignore"):  # a total of inf is refused
                     total_weight = float(masses @ factors)
         check_total_weight(total_weight, "the weights of all partitions")
-        constant = self._constant(partitions, sum(map(sum, block_sizes)))
+        constant = self._column(partitions, sum(map(sum, block_sizes)), found[0].n_columns)
         whole = Whole(
             block_sizes=block_sizes,
             n_columns=found[0].n_columns,
@@ -227,6 +228,10 @@ class CertifiedRounds(OverPartitions, LinearModel):
             X=partitions, y=None, metadata=None, matrix=whole, targets=labels, weights=None
         )
 
+    def _column(self, partitions, n_rows, n_columns):
+        """Return the value of the constant column; for those whose value depends on the rows."""
+        return self._constant()
+
     def _labels(self, known):
         """Return the label of the positive class of every problem, and the factors of classes."""
         self.classes_ = find_classes(known.labels)
@@ -241,7 +246,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             total_weight=whole.total_weight,
             constant=whole.constant,
             seed=random.bit_generator.seed_seq,
-            free_intercept=whole.constant != 0 and not self._penalizes_intercept(),
+            intercept_penalty=intercept_penalty(whole.constant, self._scaling()),
             label=training.labels[k],
             classes=None if self._numeric else self.classes_,
             class_factors=whole.class_factors,

@@ -14,16 +14,15 @@ import numpy as np
 
 from sublinear._checkpoint import fingerprint
 from sublinear._core.aligned import contiguous
+from sublinear._core.constant_column import RowSample, short_length
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
-from sublinear._core.objective import CONJUGATE, Objective
+from sublinear._core.objective import CONJUGATE, Objective, mass_at, penalized
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.solver import BaseObjective, Solver
 from sublinear._core.starting_intercept import (
     middle,
     middle_of_parts,
-    short_length,
-    some_rows,
     spread_of,
 )
 from sublinear._core.states import part_of, prefixed, restore, saved, take
@@ -58,8 +57,8 @@ class Problem:
         make_loss() -> Loss
     alpha, total_weight, constant : float
         Of the whole; constant is the value of the constant column, 0 without.
-    free_intercept : bool
-        Whether the weight of that column is an intercept without penalty.
+    intercept_penalty : float
+        As of Objective.
     seed : numpy.random.SeedSequence
     label : object
         Of the class with target +1; None: y holds the targets.
@@ -72,16 +71,34 @@ class Problem:
     total_weight: float
     constant: float
     seed: np.random.SeedSequence
-    free_intercept: bool = False
+    intercept_penalty: float = 1.0
     label: object = None
     classes: np.ndarray | None = None
     class_factors: np.ndarray | None = None
 
+    @property
+    def has_multiplier(self):
+        """As of Objective."""
+        return self.intercept_penalty < 1
+
+    @property
+    def free_intercept(self):
+        """Whether the weight of that column is an intercept without penalty."""
+        return self.intercept_penalty == 0
+
     def penalty(self, n_weights):
-        """Return alpha for every weight, 0 for an intercept without penalty."""
+        """Return alpha for every weight, and its part for that of the constant column."""
         penalty = np.full(n_weights, float(self.alpha))
-        penalty[-1] *= not self.free_intercept
+        penalty[-1] *= self.intercept_penalty
         return penalty
+
+    def penalized(self, w):
+        """As that of Objective."""
+        return penalized(w, self.intercept_penalty)
+
+    def mass(self, last):
+        """As that of Objective."""
+        return mass_at(last, self.constant, self.alpha * self.total_weight * self.intercept_penalty)
 
 
 class Description(NamedTuple):
@@ -195,19 +212,23 @@ class Partition(Member):
             names=self.names,
         )
 
-    def scales(self):
-        """Return of every block the length of a row that is rather short, and the weight.
+    def scales(self, n_columns):
+        """Return the sum of some of the rows, the `squares` of this RowSample, and of every block.
 
-        And the middle and the spread of its targets, 0 for labels.
+        Of these the length of a row that is rather short, and the weight; the middle and the spread
+        of its targets, 0 for labels.
         """
-        found = []
+        sample, found = RowSample(n_columns), []
         for X, y, own in self.blocks:
-            some = some_rows(len(y))
-            norms = Matrix(X).squared_norms(step=some.step)
-            length = short_length(norms, None if own is None else own[some])
-            targets = (middle(y, own), spread_of(y, own)) if self.numeric else (0.0, 0.0)
-            found.append((length, len(y) if own is None else own.sum(), *targets))
-        return found
+            sample.add(Matrix(X), own)
+            length = short_length(sample.norms[-1], sample.weights[-1])
+            targets = (0.0, 0.0)
+            if self.numeric:
+                y = contiguous(y, dtype=np.float64)
+                targets = middle(y, own), spread_of(y, own)
+            weight = len(y) if own is None else own.sum()
+            found.append((length, weight, *targets))
+        return sample.total, sample.squares, found
 
     def mark(self):
         """Return a hash of all rows."""
@@ -275,11 +296,6 @@ class Partition(Member):
         """Return the masses of positive and of negative duals."""
         pairs = zip(self.objectives, duals, strict=True)
         return sum((np.array(objective.masses(a)) for objective, a in pairs), np.zeros(2))
-
-    def balance_all(self, duals, masses):
-        """Balance duals in place, given the masses of those of all partitions."""
-        for objective, of_block in zip(self.objectives, duals, strict=True):
-            objective.balance(of_block, masses)
 
     def sums(self, w, duals, models, of_duals=None):
         """Return sums over the rows: the losses of one or two models; the conjugates of duals.
@@ -425,14 +441,14 @@ class Rounds(Solver):
         self.retrying(self._begin)
 
     def _penalty(self, w):
-        w = w[:-1] if self.problem.free_intercept else w
-        return self.problem.alpha / 2 * inner(w, w)
+        problem = self.problem
+        square = inner(w[:-1], w[:-1]) + problem.intercept_penalty * w[-1] * w[-1]
+        return problem.alpha / 2 * (square if problem.has_multiplier else inner(w, w))
 
     def _certificate(self, sums, w, models, of_duals=None):
         """Return the best model, its primal value and the dual value, from what partitions tell.
 
-        Here w is that of their sums; None for `of_duals` means that it is w(a) of the duals, with
-        any intercept that is not penalised.
+        Here w is that of their sums; None for `of_duals` means that it is w(a) of the duals.
         """
         self.objective.accesses += self.n_stored
         means = sum(sums) / self.problem.total_weight
@@ -443,7 +459,7 @@ class Rounds(Solver):
         best = int(np.argmin(primals))
         dual = self._penalty(w) - float(means[CONJUGATE])
         if of_duals is not None:
-            dual -= self._penalty(w - of_duals)
+            dual -= self._penalty(w - self.problem.penalized(of_duals))
         return models[best], primals[best], dual
 
     def retrying(self, request):
@@ -507,6 +523,16 @@ def retrying(partitions, request, recover, counts):
 def ask_retrying(partitions, method):
     """Return what partitions answer, making those again that are lost meanwhile."""
     return retrying(partitions, lambda: partitions.ask(method), lambda lost: None, partitions)
+
+
+def total_retrying(partitions, method, *arguments):
+    """Return what their `total` does, making those again that are lost meanwhile."""
+    return retrying(
+        partitions,
+        lambda: partitions.total(method, *arguments),
+        lambda lost: None,
+        partitions,
+    )
 
 
 def summary_of(answers):

@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 
 from sublinear import sdca
+from sublinear._core.constant_column import column_constant, length_of_mean
 from sublinear._core.starting_intercept import middle_of_parts, spread_of_parts
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
-from sublinear._solvers.sdca import free_constant
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
 from sublinear.distributed._newton_rounds import MESSAGES, NUMBER
-from sublinear.distributed._partitions import ask_retrying
+from sublinear.distributed._partitions import total_retrying
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 
 
@@ -35,15 +35,22 @@ class _DualAscent(CertifiedRounds):
     def _penalizes_intercept(self):
         return self.penalize_intercept
 
-    def _constant(self, partitions, n_rows):
-        if self.penalize_intercept or not self.fit_intercept:
-            return super()._constant()
-        blocks = itertools.chain(*ask_retrying(partitions, "scales"))
-        lengths, weights, *targets = zip(*blocks, strict=True)
-        length = middle_of_parts(lengths, weights)
-        spread = partial(spread_of_parts, *targets, weights)
-        loss, n_parts = self._make_loss(), len(partitions)
-        return free_constant(n_rows, length, self.alpha, loss, spread, n_parts)
+    def _column(self, partitions, n_rows, n_columns):
+        if not self.fit_intercept:
+            return 0.0
+        total, rests = total_retrying(partitions, "scales", n_columns)
+        squares, blocks = zip(*rests, strict=True)
+        lengths, weights, *targets = zip(*itertools.chain(*blocks), strict=True)
+        return column_constant(
+            n_rows,
+            middle_of_parts(lengths, weights),
+            length_of_mean(total, sum(squares)),
+            self._scaling(),
+            self.alpha,
+            self._make_loss(),
+            partial(spread_of_parts, *targets, weights),
+            len(partitions),
+        )
 
     def _make_rounds(self, training, problem, k):
         whole = training.whole

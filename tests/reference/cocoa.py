@@ -1,7 +1,7 @@
 """CoCoA+: Ma et al. (2015), Algorithm 1, with SDCA as the local solver.
 
 Beyond the paper: the step gamma and the caution sigma of the adaptive combination; an intercept
-without penalty, by the method of multipliers.
+with less penalty than its column, by the method of multipliers.
 """
 
 import numpy as np
@@ -33,11 +33,12 @@ class Part:
         return self.loss.conjugate(a, self.y).sum()
 
 
-def cocoa(parts, alpha, adaptive, free=False):
+def cocoa(parts, alpha, adaptive, penalty=1.0):
     """Yield the model and the duals of all parts after every round, for ever.
 
-    With `free` the last column is constant, and its weight an intercept without penalty. Its part
-    of w(a) is that of a column smaller by the root of n_parts / sigma, in units of this one.
+    With a `penalty` below 1 the last column is constant, and its weight has so much of the penalty
+    of others. Its part of w(a) is that of a column smaller by the root of n_parts / sigma, in units
+    of this one.
     """
     n_parts = len(parts)
     offset, overlap = np.zeros(parts[0].X.shape[1]), np.ones(parts[0].X.shape[1])
@@ -47,7 +48,7 @@ def cocoa(parts, alpha, adaptive, free=False):
         trials = [part.improve(w + offset, sigma) for part in parts]
         c = sum(change for _, change in trials)
         gamma, before = 1.0, sigma
-        overlap[-1] = n_parts / sigma if free else 1.0
+        overlap[-1] = n_parts / sigma if penalty < 1 else 1.0
         c /= overlap
         if adaptive and c @ (overlap * c) > 0:
             gained = sum(
@@ -65,7 +66,7 @@ def cocoa(parts, alpha, adaptive, free=False):
         for part, (a, _) in zip(parts, trials, strict=True):
             part.a = part.a + gamma * (a - part.a)
         w = w + gamma * c
-        if free:
-            offset[-1] += w[-1]
+        if penalty < 1:
+            offset[-1] = (1 - penalty * sigma / n_parts) * (offset[-1] + w[-1])
             w[-1] *= sigma / before
         yield w + offset, np.concatenate([part.a for part in parts])
