@@ -12,6 +12,7 @@ import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
+from sublinear._core.objective import BALANCED
 from sublinear._core.pace import FORECASTS, PATIENCE, is_overruled, is_slow, work_in_all
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._drive import CONTRADICTION, Limits
@@ -95,9 +96,9 @@ class NewtonPlan:
         return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, least_work, limits)
 
     @property
-    def has_free_intercept(self):
-        """Whether the last weight is not penalised."""
-        return self.penalty[-1] == 0
+    def balances(self):
+        """Whether duals are balanced, as the last weight is hardly penalised, if at all."""
+        return self.penalty[-1] < BALANCED * self.penalty[0]
 
     @property
     def has_multiplier(self):

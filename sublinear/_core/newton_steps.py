@@ -16,6 +16,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.line_search import backtrack
 from sublinear._core.normal_equations import NormalEquations
+from sublinear._core.objective import BALANCED
 
 RESOLVED = 1e-14  # of the primal value; below that the gradient tells how near it is
 SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
@@ -83,7 +84,7 @@ class NewtonSteps:
 
     def _move_to(self, primal, w, at, is_measured=True):
         self.primal, self.w, self.at = primal, w, at
-        self.is_measured = is_measured and not self.system.objective.free_intercept
+        self.is_measured = is_measured and self.system.objective.intercept_penalty >= BALANCED
         self.gradient = self.system.penalty * w + at.pull
         self.gap, self.duals = self.system.distance(self.gradient), []
 

@@ -52,6 +52,9 @@ cdef enum:
 
 # Times P(0): around a worse model a dual value, the difference of what it costs, would lose digits.
 MOST_OF_ZEROS = 16.0
+# What methods of second order find is balanced where an intercept has less of the penalty: what the
+# sum of duals costs is divided by that.
+BALANCED = 1e-3
 # What is less than this part of P(0) is mostly what rounding has made of predictions: values of a
 # certificate are then summed up, not taken from a gradient.
 LEAST_OF_ZEROS = 1e-12
@@ -506,15 +509,15 @@ cdef class Objective(WeightedExamples):
         return mass_at(last, self.matrix.constant, strength)
 
     def certificate_of(self, duals, candidates):
-        """Return what `certificate` does, of duals alone; it balances them without a penalty.
+        """Return what `certificate` does, of duals alone; it balances them with little penalty.
 
         Parameters
         ----------
         duals : ndarray of shape (n_rows,), float64
         candidates : list of one or two ndarrays of shape (n_weights,), float64
         """
-        if self.free_intercept:
-            self.balance(duals)
+        if self.intercept_penalty < BALANCED:
+            self.balance(duals, self.mass(candidates[0][self.matrix.n_columns]))
         of_duals = np.zeros(self.matrix.n_weights)
         sums = self.sums(candidates, candidates[0], duals, of_duals=of_duals)
         found = self.certificate_of_sums(sums, candidates[0], candidates, of_duals)

@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError
 from sublinear._core.envelope import Envelope
 from sublinear._core.gram import solution, upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
+from sublinear._core.objective import BALANCED
 from sublinear._core.states import refusal, restore, saved
 
 SHRINK = 0.2  # of widths
@@ -74,7 +75,7 @@ class ProximalNewton:
         Whether primal and gap are those of just this w, as the last pass has evaluated it, and of
         the duals that its visits have returned.
     of_duals : ndarray of shape (n_weights,)
-        Then, and where all weights are penalised: w of these duals, as `weights_of_dual` of
+        Then, which takes a penalty on all weights: w of these duals, as `weights_of_dual` of
         Objective returns it.
     """
 
@@ -169,7 +170,7 @@ class ProximalNewton:
             return
         gradient, gram = self.penalty * self.w - pull, gram.reshape(len(pull), len(pull))
         self.gap = self._gap(missing, gradient, gram.diagonal())
-        self.is_measured = self.is_near and bool((self.penalty > 0).all())
+        self.is_measured = self.is_near and self.penalty[-1] >= BALANCED * self.penalty[0]
         if self.is_measured:
             self.of_duals = pull / self.penalty[0]
         if self.gap <= self.tol * self.primal:

@@ -75,7 +75,7 @@ class StreamedNewton(NewtonPasses):
     def found(self, at_end):
         """As StreamedAscent; masses always take a pass."""
         self.n_certified, self.masses = self.n_passes, None
-        if self.plan.has_free_intercept:
+        if self.plan.balances:
             masses, self.of_ends = np.zeros((2, len(self.duals), 2))
             for where, objectives in self.objective.blocks(least_rows=self.least_rows):
                 for k, part in enumerate(objectives):
@@ -93,7 +93,7 @@ class StreamedNewton(NewtonPasses):
         """As StreamedAscent: those that belong to the method's weights."""
         duals = self.duals[k, where]
         if self.masses is not None:
-            balance_masses(duals, self.masses[k])
+            balance_masses(duals, self.masses[k], self.objective.mass(self.methods[k].w[-1]))
             return duals
         with np.errstate(all="ignore"):
             duals[:] = self.methods[k].duals(part, self.centres[k, where])

@@ -55,7 +55,7 @@ from sublinear._core.flat_intercept import (
     weights_beside,
 )
 from sublinear._core.inner import inner
-from sublinear._core.objective import MOST_OF_ZEROS, balance_masses, best_multiple
+from sublinear._core.objective import BALANCED, MOST_OF_ZEROS, balance_masses, best_multiple
 from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import allowed, is_far_off
@@ -479,7 +479,7 @@ class BlockDualAscent(Rounds):
         most = MOST_OF_ZEROS * self.objective.at_zeros()[1]
         if state is not None:
             self.objective.accesses += self.n_stored  # for its duals
-        if problem.free_intercept or state is None:
+        if state is None or problem.intercept_penalty < BALANCED:
             asked = ("masses", *self._last_round()) if state is None else ("newton_masses", state)
             masses = np.sum(partitions.ask(*asked), axis=0)
             total = problem.mass(models[0][-1])
