@@ -29,7 +29,7 @@ from sublinear._validation import check_flag, check_number, seed_sequence
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 20
+VERSION = 21
 PIECE = 2**20  # values that are hashed at a time
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (

@@ -89,12 +89,12 @@ def starting_intercept(objective, w, last=None):
     def loss(intercept):
         return weights @ objective.loss.values(predictions + intercept, targets)
 
-    penalty = objective.alpha * objective.intercept_penalty / objective.matrix.constant**2
-    found = allowed(found, objective.loss, penalty, loss(0.0))
+    penalty = objective.alpha * objective.intercept_penalty
+    found = allowed(found, objective.loss, penalty, objective.matrix.constant, loss(0.0))
     return found if last is None or is_far_off(loss(last), loss(found)) else last
 
 
-def allowed(intercept, loss, penalty, at_zeros):
+def allowed(intercept, loss, penalty, constant, at_zeros):
     """Return the nearest intercept that a penalty allows; 0 where the losses vanish at zeros.
 
     An optimum has a penalty whose slope is a mean of those of losses, which may be bounded.
@@ -103,8 +103,8 @@ def allowed(intercept, loss, penalty, at_zeros):
     ----------
     intercept : float
     loss : Loss
-    penalty : float
-        Half of it times the square of an intercept is what that costs.
+    penalty, constant : float
+        alpha intercept_penalty, and the value of the constant column.
     at_zeros : float
         The loss of zeros.
     """
@@ -113,7 +113,7 @@ def allowed(intercept, loss, penalty, at_zeros):
         return 0.0
     if form is None or not penalty > 0:
         return intercept
-    most = form.bound / penalty
+    most = form.bound * constant * constant / penalty
     return min(max(intercept, -most), most)
 
 

@@ -90,7 +90,7 @@ class DualStreamFit(StreamFit):
         if has_multiplier:
             penalty[-1] *= objective.intercept_penalty
             middle = allowed(
-                extent.middle, loss, penalty[-1] / extent.constant**2, objective.zeros[0]
+                extent.middle, loss, float(penalty[-1]), extent.constant, objective.zeros[0]
             )
             intercepts = np.full(n_problems, middle)
             if duals is not None:

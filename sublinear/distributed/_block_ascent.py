@@ -558,10 +558,9 @@ class BlockDualAscent(Rounds):
         problem = self.problem
         if not problem.has_multiplier or constant_weight == 0:
             return constant_weight
-        penalty = problem.alpha * problem.intercept_penalty / problem.constant**2
-        at_zeros = self.objective.at_zeros()[1]
-        intercept = constant_weight * problem.constant
-        return allowed(intercept, problem.make_loss(), penalty, at_zeros) / problem.constant
+        constant, penalty = problem.constant, problem.alpha * problem.intercept_penalty
+        loss, at_zeros = problem.make_loss(), self.objective.at_zeros()[1]
+        return allowed(constant_weight * constant, loss, penalty, constant, at_zeros) / constant
 
     def _shrink(self, offset):
         """Multiply duals that come from elsewhere as `best_multiple` says; return the factor."""
