@@ -479,7 +479,7 @@ class BlockDualAscent(Rounds):
         most = MOST_OF_ZEROS * self.objective.at_zeros()[1]
         if state is not None:
             self.objective.accesses += self.n_stored  # for its duals
-        if state is None or problem.intercept_penalty < BALANCED:
+        if self._balances:
             asked = ("masses", *self._last_round()) if state is None else ("newton_masses", state)
             masses = np.sum(partitions.ask(*asked), axis=0)
             total = problem.mass(models[0][-1])
@@ -510,10 +510,20 @@ class BlockDualAscent(Rounds):
         return middle, *values_beside(masses, value, primal, dual)
 
     def duals(self):
-        """Return the duals of all rows, one partition after the other."""
-        return np.concatenate(
-            self.retrying(lambda: self.partitions.ask("final_duals", *self._last_round()))
-        )
+        """Return the duals of all rows that certificates take, one partition after the other."""
+        return self.retrying(self._final_duals)
+
+    def _final_duals(self):
+        duals = np.concatenate(self.partitions.ask("final_duals", *self._last_round()))
+        if self._balances:
+            masses = sum(self.partitions.ask("masses", *self._last_round()))[:2]
+            balance_masses(duals, masses, self.problem.mass(self.model()[-1]))
+        return duals
+
+    @property
+    def _balances(self):
+        """Whether certificates balance duals: not those that Newton's method makes nearly right."""
+        return self.problem.intercept_penalty < (BALANCED if self.begun_newton else 1)
 
     def _last_round(self):
         """What lets partitions settle it: the number of the next one, gamma."""

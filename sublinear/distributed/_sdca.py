@@ -131,7 +131,8 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
-        The dual variables, in the order of the rows; with `warm_start` alone.
+        The dual variables that a certificate takes, in the order of the rows; with `warm_start`
+        alone.
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Rounds.
@@ -229,7 +230,8 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     dual_coef_ : ndarray of shape (n_samples,), float64
-        The dual variables, in the order of the rows; with `warm_start` alone.
+        The dual variables that a certificate takes, in the order of the rows; with `warm_start`
+        alone.
     n_iter_ : int
         Rounds.
     n_features_in_ : int
