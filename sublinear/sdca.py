@@ -56,8 +56,8 @@ SIGMA_TOL = 0.003
 _DUAL_PARAMETERS = """\
 penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
-        More epochs may be needed then. Of several intercepts that are best, `intercept_` is the
-        middle one, once the dual variables tell. Only with batch_size=1.
+        Of several intercepts that are best, `intercept_` is the middle one, once the dual variables
+        tell. Only with batch_size=1.
     second_order : bool or "auto", default="auto"
         Whether to go over from steps on single duals to an interior point method on all of them, or
         to Newton's. "auto": where more is left for steps, at their pace, than that is expected to

@@ -34,7 +34,7 @@ def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
 def is_overruled(gap, wanted, certified_gap, has_multiplier):
     """Tell whether a certificate is to be believed, not a glance that finds the gap small enough.
 
-    A glance misses how far a free intercept has to go, and may miss what few rows hold.
+    A glance misses how far a multiplier has to go, and may miss what few rows hold.
     """
     return gap <= wanted and (has_multiplier or certified_gap < math.inf)
 

@@ -23,9 +23,10 @@ Departures from the paper:
   deals with that: w keeps a penalised constant column, and after each pass its part of the
   predictions moves into `offset`, the multiplier, until nothing is left to move. Of an intercept
   whose penalty is less than that of the column a part moves: `intercept_penalty` of both stays
-  behind. Certificates balance the duals first. Where that is what most of their gap comes from, all
-  examples take a step from the offset at which they balance (`_core/balanced_steps`). Where several
-  intercepts are best the model has the middle one (`_core/flat_intercept`);
+  behind. Certificates balance the duals first, unless little is wrong with the sum that a penalised
+  one asks for. Where that is what most of the gap comes from without a penalty, all examples take a
+  step from the offset at which they balance (`_core/balanced_steps`). Where several intercepts are
+  best the model has the middle one (`_core/flat_intercept`);
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 
